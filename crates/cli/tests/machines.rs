@@ -122,6 +122,31 @@ fn a_planted_slow_part_is_named() {
     }
 }
 
+/// Two or three parts are as fast as each other, and none of them is blamed.
+#[test]
+fn of_balanced_machines_no_single_part_is_named() {
+    let desk = Desk::new(READS);
+    let (nvme, sas) = (load("nvme-24", 8, "128 KiB", "30 ms"), load("sas-60", 4, "512 KiB", "500 ms"));
+    // What one of 12 drives has of its switch's uplink, both of the root's, and what the wide port lets pass.
+    let cases: [(&str, &[&str], &[&str]); 3] = [
+        (&nvme, &["flash-nvme-3.84tb.controller.link=2400MB/s"], &["switch-0 and switch-1", "flash-nvme-3.84tb"]),
+        (&nvme, &["pcie-4-root.fabric=57.6GB/s"], &["switch-0 and switch-1", "root"]),
+        (&sas, &["sas3-hba.command=112us", "run.measure=2s"], &["expander", "hba"]),
+    ];
+    for (load, settings, parts) in cases {
+        let (said, _) = explained(&desk, load, settings);
+        let limit = &said["limit"];
+        assert_eq!(limit["kind"], "none", "{settings:?}: {limit:#}");
+        let named = limit["part"].as_str().unwrap();
+        assert!(parts.iter().all(|part| named.contains(part)), "{settings:?}: {limit:#}");
+    }
+    // A tenth more of either, and the other limits alone.
+    for (link, part) in [("2700MB/s", "switch-0 and switch-1"), ("2100MB/s", "all 24")] {
+        let (said, _) = explained(&desk, &nvme, &[&format!("flash-nvme-3.84tb.controller.link={link}")]);
+        assert!(said["limit"]["part"].as_str().unwrap().starts_with(part), "{link}: {:#}", said["limit"]);
+    }
+}
+
 /// What makes the drives of the NVMe template one array.
 const STRIPED: &str = r#"
 [array]

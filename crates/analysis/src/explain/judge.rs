@@ -18,7 +18,7 @@
 
 use super::findings::Findings;
 use super::limit::{Excluded, Limit, LimitKind, Next, Said};
-use super::rules::device::{self, busiest, busiest_parts, kind_of, together};
+use super::rules::device::{self, balanced, busiest, busiest_parts, kind_of, together};
 use super::rules::{interference, load, machine};
 use super::way::way;
 
@@ -74,10 +74,11 @@ pub(super) fn judge(findings: &Findings) -> Verdict {
 fn next(findings: &Findings, limit: &Limit, behind: &[Limit]) -> Option<Next> {
     let is_other = |kind: LimitKind, part: &str| kind != limit.kind && part != limit.part;
     // Of a model the busy time of parts says what is next.
-    let limiting = busiest_parts(findings);
-    let in_limit = |part: &str| match together(findings, &limiting) == limit.part {
-        true => limiting.iter().any(|one| one.part == part),
-        false => part == limit.part,
+    let (limiting, several) = (busiest_parts(findings), balanced(findings));
+    let in_limit = |part: &str| match limit.kind {
+        LimitKind::None if !several.is_empty() => several.iter().any(|one| one.part == part),
+        _ if together(findings, &limiting) == limit.part => limiting.iter().any(|one| one.part == part),
+        _ => part == limit.part,
     };
     let of_parts = findings.parts.iter().filter(|part| !in_limit(&part.part)).take(1);
     let of_parts = of_parts.map(|part| Next { kind: kind_of(findings, &part.part), part: part.part.clone() });

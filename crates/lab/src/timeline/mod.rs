@@ -58,8 +58,8 @@ pub struct Tally {
     /// Set if memory for events was used up: the requests until then are those of the timeline.
     #[serde(with = "if_known")]
     pub until: Option<Duration>,
-    /// Of those that were followed, how many also through what their device passes its requests on to: a loop device, an
-    /// array, a volume. What lies between the two, such as the page cache, may answer others.
+    /// Of those that were followed, how many also through what their device passes its requests on to, as loop devices,
+    /// arrays and volumes do. What lies between the two, such as the page cache, may answer others.
     #[serde(default)]
     pub below: u64,
     /// Processor time for each request of reading the events during the run.

@@ -4,8 +4,8 @@
 
 /// From the intended arrival until the program submits it.
 pub const BEFORE: &str = "wait before submission";
-/// From there until the kernel takes it out of the ring (`io_uring_submit_req`): the program gathers requests, or is not
-/// at its turn. Only of requests that went through a ring, and are known there; else it is in the next one.
+/// From there until the kernel takes it out of the ring (`io_uring_submit_req`): the program gathers requests, or is
+/// not at its turn. Only of requests that went through a ring, and are known there; else it is in the next one.
 pub const RING: &str = "in the ring (submit to taken)";
 /// From there until the block layer has it (`block_bio_queue`).
 pub const SUBMIT: &str = "submit to queue";

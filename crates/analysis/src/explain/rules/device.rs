@@ -29,6 +29,10 @@ const SWEEP: &str = "a run at twice the depth tells (--set stream.NAME.depth=...
 /// between a part that hardly rests and the string of a convoy.
 pub const FULL: f64 = 0.95;
 
+/// A part that works for this share of the time of the busiest one limits with it: were that one faster, 3 percent more
+/// would be done. The value is assumed.
+const BALANCED: f64 = 0.97;
+
 /// Rounds: devices that convoy on what they share.
 pub fn convoy(findings: &Findings) -> Said {
     let Ok(rounds) = &findings.rounds else { return Unknown };
@@ -46,6 +50,15 @@ pub fn convoy(findings: &Findings) -> Said {
 /// The part of a modelled machine that works most of the time.
 pub fn part(findings: &Findings) -> Said {
     let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) else { return Unknown };
+    let several = balanced(findings);
+    if let [.., least] = several[..] {
+        let evidence = format!(
+            "they work {} to {} of the time: were one of them faster, the others would let pass hardly more",
+            least.busy, part.busy
+        );
+        let part = format!("no single part, but together {}", makes(findings, &several).join(", and "));
+        return limit(LimitKind::None, part, Some(least.busy), vec![evidence], 0.9);
+    }
     let alike = busiest_parts(findings);
     let next = findings.parts.iter().find(|other| alike.iter().all(|one| one.part != other.part));
     let next = next.map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
@@ -68,6 +81,30 @@ pub fn busiest_parts<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
         Some(_) => findings.parts.iter().filter(as_busy).collect(),
         None => vec![part],
     }
+}
+
+/// The parts that limit together, the busiest first; none if all of them are one, or of one make.
+pub fn balanced<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
+    let alike = busiest_parts(findings);
+    let most = alike.first().map_or(0.0, |part| part.busy.get());
+    let several: Vec<&PartTime> =
+        findings.parts.iter().filter(|part| part.busy.get() >= BALANCED * most.max(IDLE)).collect();
+    let is_other = |part: &&PartTime| alike.iter().all(|one| one.part != part.part);
+    if several.iter().any(is_other) { several } else { Vec::new() }
+}
+
+/// The names of parts, those of one make together.
+fn makes(findings: &Findings, parts: &[&PartTime]) -> Vec<String> {
+    let mut rest = parts.to_vec();
+    let mut names = Vec::new();
+    while let Some(first) = rest.first().copied() {
+        let is_alike =
+            |other: &&&PartTime| other.part == first.part || (first.make.is_some() && other.make == first.make);
+        let alike: Vec<&PartTime> = rest.iter().filter(is_alike).copied().collect();
+        names.push(together(findings, &alike));
+        rest.retain(|part| alike.iter().all(|one| one.part != part.part));
+    }
+    names
 }
 
 /// The name of several parts together.
