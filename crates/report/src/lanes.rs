@@ -67,13 +67,7 @@ pub fn lanes(lanes: &Lanes) -> String {
     axis(&mut svg, lanes.window, &x, TOP - 6.0..bottom);
     for (device, (name, top)) in lanes.names.iter().zip(&tops).enumerate() {
         let middle = top + f64::from(heights[device]) * (BAR + 2.0) / 2.0 + 4.0;
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
-            LEFT - 8.0,
-            escaped(&tail(name)),
-            escaped(name)
-        );
+        label(&mut svg, name, middle);
     }
     for (row, place) in lanes.rows.iter().zip(places) {
         let y = tops[usize::from(row.device)] + f64::from(place) * (BAR + 2.0);
@@ -82,6 +76,12 @@ pub fn lanes(lanes: &Lanes) -> String {
     legend(&mut svg, lanes);
     svg.push_str("</svg>\n");
     svg
+}
+
+/// The name of a lane, at its middle.
+pub(crate) fn label(svg: &mut String, name: &str, middle: f64) {
+    let (at, shown, name) = (LEFT - 8.0, escaped(&tail(name)), escaped(name));
+    let _ = writeln!(svg, "<text x=\"{at}\" y=\"{middle:.1}\" text-anchor=\"end\">{shown}<title>{name}</title></text>");
 }
 
 /// For each bar, of a lane from one moment to another, its place below others of its lane; and for each lane how many
@@ -215,7 +215,7 @@ fn legend(svg: &mut String, lanes: &Lanes) {
 }
 
 /// The end of a name that is too long: paths differ there.
-pub(crate) fn tail(name: &str) -> String {
+fn tail(name: &str) -> String {
     let count = name.chars().count();
     if count <= NAME {
         name.to_owned()

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use record::{Row, Span, SpanLog};
 use units::Instant;
 
-use crate::lanes::{BOTTOM, GAP, LEFT, RIGHT, WIDTH, axis, stack, tail};
+use crate::lanes::{BOTTOM, GAP, LEFT, RIGHT, WIDTH, axis, label, stack};
 use crate::text::escaped;
 
 /// The height of a bar, in CSS pixels, and where the first begins.
@@ -54,14 +54,7 @@ pub(crate) fn ways(log: &SpanLog, rows: &[Row], (begin, end): (Instant, Instant)
     );
     axis(&mut svg, (begin, end), &x, TOP - 4.0..bottom);
     for ((part, top), rows) in parts.iter().zip(&tops).zip(&heights) {
-        let (name, middle) = (log.part(*part), top + f64::from(*rows) * (BAR + 1.0) / 2.0 + 4.0);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
-            LEFT - 8.0,
-            escaped(&tail(name)),
-            escaped(name)
-        );
+        label(&mut svg, log.part(*part), top + f64::from(*rows) * (BAR + 1.0) / 2.0 + 4.0);
     }
     for (((turn, span), (lane, from, until)), place) in spans.iter().zip(&bars).zip(places) {
         let (from, until, y) = (x(*from), x(*until), tops[*lane] + f64::from(place) * (BAR + 1.0));
