@@ -189,8 +189,8 @@ pub fn hollow(name: &str, share: Ratio) -> String {
 fn open_loop(stream: &Group, offered: Frequency, variation: Ratio, advice: &mut Vec<Advice>) {
     let figures = &stream.figures;
     let reached = figures.iops.get() / offered.get();
-    // The scatter of a count of arrivals is its root, times the variation of their distances; three of it are no news.
-    // What has a schedule without chance is late by a request or two at the end.
+    // The standard deviation of a number of arrivals is its root, times the variation of their distances; three of them
+    // are chance. Without chance, too, the last request or two may come late.
     let chance = 3.0 * variation.get().max(1.0) / (offered.get() * figures.time.as_seconds()).max(1.0).sqrt();
     let waits = figures.wait.map_or(Duration::ZERO, |wait| wait.mean);
     if reached < REACHED && reached < 1.0 - chance {

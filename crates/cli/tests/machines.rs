@@ -139,6 +139,8 @@ fn of_balanced_machines_no_single_part_is_named() {
         assert_eq!(limit["kind"], "none", "{settings:?}: {limit:#}");
         let named = limit["part"].as_str().unwrap();
         assert!(parts.iter().all(|part| named.contains(part)), "{settings:?}: {limit:#}");
+        let next = said["next"]["part"].as_str().unwrap();
+        assert!(!named.contains(next), "{settings:?}: next is {next} behind {limit:#}");
     }
     // A tenth more of either, and the other limits alone.
     for (link, part) in [("2700MB/s", "switch-0 and switch-1"), ("2100MB/s", "all 24")] {

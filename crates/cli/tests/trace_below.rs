@@ -9,7 +9,7 @@ use std::process::Command;
 use common::{Desk, READS, skip};
 use serde_json::Value;
 
-/// What the kernel makes of four disks, and what it is called then.
+/// Arrays and volumes: a name for the test, the node of the device, and the command that makes it of the disks.
 const MADE: [(&str, &str, &str); 6] = [
     ("stripes", "/dev/md0", "mdadm -CR /dev/md0 -l0 -n4 -c16 $D0 $D1 $D2 $D3"),
     ("mirror", "/dev/md0", "mdadm -CR /dev/md0 -l1 -n2 --assume-clean --bitmap=none $D0 $D1"),

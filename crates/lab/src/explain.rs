@@ -33,7 +33,8 @@ const MOST_FINISHES: usize = 1 << 22;
 /// A picture of more requests than this is a blur, and a file that browsers take long to open.
 const MOST_BARS: usize = 20_000;
 
-/// So many requests of the picture are shown part by part, too, as the study of PC file servers looked at its own.
+/// The way through the parts is shown of this many requests of the picture: of as many the study of PC file servers
+/// looked at it.
 const MOST_WAYS: usize = 100;
 
 /// The picture shows about so many requests of each device, if nobody says.

@@ -205,7 +205,8 @@ struct FileChoice {
     weight: u32,
 }
 
-/// A table of sizes by its name, all of them so many times as large, or the large ones so many times as frequent.
+/// A table of sizes by its name, which is changed: `times` makes all sizes larger, `large` makes the large ones more
+/// frequent.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FileTable {

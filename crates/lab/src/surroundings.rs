@@ -113,7 +113,7 @@ impl Around {
                 let stands = (place == 0).then(|| device.name.clone());
                 match disks.iter_mut().find(|known| known.name == disk.name) {
                     Some(known) => {
-                        // The members of an array are asked by it, too.
+                        // An array asks its members for more than the run asks of them.
                         known.is_raw &= place == 0;
                         known.devices.extend(stands);
                     }

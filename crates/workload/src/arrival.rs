@@ -133,8 +133,8 @@ impl Arrivals {
         }
     }
 
-    /// The standard deviation of the distances over their mean; of bursts that within a burst. So far the number of
-    /// arrivals in a long time varies as the root of their mean number, times this.
+    /// The standard deviation of the distances over their mean; of bursts, within a burst. The standard deviation of the
+    /// number of arrivals in a long time is the root of their mean number, times this.
     pub fn variation(&self) -> Ratio {
         match self {
             Arrivals::Constant(_) => Ratio::ZERO,

@@ -12,7 +12,7 @@ use super::rules::device::busiest;
 
 /// A phase with less of the time than this is not worth a word.
 const LITTLE: f64 = 0.05;
-/// A part below that takes so many times as long as the others is named.
+/// Of several parts below, the slowest is named if its mean time is this many times that of the others (assumed).
 const SLOWER: f64 = 1.5;
 
 /// A phase of the way, in one part or in several.

@@ -275,6 +275,10 @@ mod tests {
         \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
         \tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;\n";
 
+    /// Where it was before it was passed on.
+    const FROM: &str = "\tfield:dev_t old_dev;\toffset:28;\tsize:4;\tsigned:0;\n\
+        \tfield:sector_t old_sector;\toffset:48;\tsize:8;\tsigned:0;\n";
+
     #[test]
     fn a_record_is_read_by_the_fields_of_its_format() {
         let layout = Layout::parse(Point::Issued, FORMAT).unwrap();
@@ -323,11 +327,7 @@ mod tests {
 
     #[test]
     fn what_is_passed_on_is_told_by_where_it_was_and_where_it_goes() {
-        let format = format!(
-            "{FORMAT}\tfield:dev_t old_dev;\toffset:28;\tsize:4;\tsigned:0;\n\
-             \tfield:sector_t old_sector;\toffset:48;\tsize:8;\tsigned:0;\n"
-        );
-        let layout = Layout::of_passing_on(&format).unwrap();
+        let layout = Layout::of_passing_on(&format!("{FORMAT}{FROM}")).unwrap();
         let mut record = vec![0; 56];
         record[0..2].copy_from_slice(&2104u16.to_ne_bytes());
         record[8..12].copy_from_slice(&(8u32 << 20).to_ne_bytes());
@@ -354,12 +354,14 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_records_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let layout = Layout::parse(Point::Issued, FORMAT).unwrap();
             let mut named = bytes.clone();
             if let Some(id) = named.first_chunk_mut() {
                 *id = 2104u16.to_ne_bytes();
             }
+            let layout = Layout::parse(Point::Issued, FORMAT).unwrap();
             prop_assert!(event(&[layout], 0, &named).is_none() || named.len() >= 44);
+            let passing = Layout::of_passing_on(&format!("{FORMAT}{FROM}")).unwrap();
+            prop_assert!(event(&[passing], 0, &named).is_none() || named.len() >= 56);
         }
     }
 }

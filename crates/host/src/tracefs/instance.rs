@@ -85,9 +85,9 @@ impl Instance {
         let ends = devices.iter().map(end).collect::<Vec<_>>().join(" || ");
         for (point, name) in Point::ALL {
             let folder = format!("events/block/{name}");
-            let format = whole(&self.path.join(&folder).join("format")).ok();
-            let layout = format.and_then(|format| Layout::parse(point, &format));
-            self.layouts.push(layout.ok_or(TraceError::Unknown(name))?);
+            if !self.learn(&folder, |format| Layout::parse(point, format)) {
+                return Err(TraceError::Unknown(name));
+            }
             let filtered = format!("{folder}/filter");
             // Not every kernel tells the error of a bio.
             if point != Point::BioCompleted || self.write(&filtered, &ends).is_err() {
@@ -100,22 +100,28 @@ impl Instance {
         let stacked = stacked.map(|code| format!("old_dev == {}", code.0)).collect::<Vec<_>>().join(" || ");
         for name in Point::PASSED_ON.into_iter().filter(|_| !stacked.is_empty()) {
             let folder = format!("events/block/{name}");
-            let format = whole(&self.path.join(&folder).join("format")).ok();
-            let layout = format.and_then(|format| Layout::of_passing_on(&format));
-            self.layouts.push(layout.ok_or(TraceError::Unknown(name))?);
+            if !self.learn(&folder, Layout::of_passing_on) {
+                return Err(TraceError::Unknown(name));
+            }
             self.write(&format!("{folder}/filter"), &stacked)?;
             self.write(&format!("{folder}/enable"), "1")?;
         }
         for (point, name) in RingPoint::ALL {
             let folder = format!("events/io_uring/{name}");
-            let format = whole(&self.path.join(&folder).join("format")).ok();
             // Without them less is known of a request, and no less of the rest.
-            if let Some(layout) = format.and_then(|format| Layout::of_ring(point, &format)) {
-                self.layouts.push(layout);
+            if self.learn(&folder, |format| Layout::of_ring(point, format)) {
                 self.write(&format!("{folder}/enable"), "1")?;
             }
         }
         self.write("tracing_on", "1")
+    }
+
+    /// Learns how the records of a trace point are read; says whether it has what is needed.
+    fn learn(&mut self, folder: &str, parse: impl Fn(&str) -> Option<Layout>) -> bool {
+        let format = whole(&self.path.join(folder).join("format")).ok();
+        let layout = format.and_then(|format| parse(&format));
+        self.layouts.extend(layout);
+        layout.is_some()
     }
 
     /// Ends the recording; what was recorded can still be read.

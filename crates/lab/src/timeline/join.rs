@@ -257,7 +257,7 @@ impl<'r> Joiner<'r> {
         }
     }
 
-    /// What was passed on is done: the request above waits for the rest, or for no more.
+    /// A part that was passed on is done. The request above notes it as the last so far.
     fn done_below(&mut self, parent: u32, passed: Passed) {
         let Parent { disk, way, key, to } = self.parents[parent as usize];
         if let Some(above) = self.under[disk][way as usize].get(&key) {
@@ -294,7 +294,8 @@ pub(super) fn merged(processors: &[Vec<Event>]) -> impl Iterator<Item = (usize, 
     let mut rest: Vec<&[Event]> = processors.iter().map(Vec::as_slice).collect();
     let head = |index: usize, event: &Event| (event.at(), turn(event), index);
     let first = |(index, events): (usize, &&[Event])| Some(Reverse(head(index, events.first()?)));
-    // The processor whose turn it is, and the first events of all others: mostly its next one is before those, too.
+    // The processor whose event comes next, and the first events of all others. Mostly several events of one processor
+    // follow each other, and then the others are only looked at.
     let (mut current, mut others) = (0, rest.iter().enumerate().skip(1).filter_map(first).collect::<BinaryHeap<_>>());
     std::iter::from_fn(move || {
         loop {

@@ -80,7 +80,8 @@ impl SpanLog {
         Ok((log, meta))
     }
 
-    /// Reads what `spans.parquet` has of some requests within some time, and no more of the file than that takes.
+    /// Reads the spans of some requests that lie within some time, at least in part. Row groups outside of it are
+    /// skipped.
     pub fn read_some(
         path: &Path,
         requests: &BTreeSet<u64>,

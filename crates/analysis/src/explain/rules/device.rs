@@ -29,8 +29,8 @@ const SWEEP: &str = "a run at twice the depth tells (--set stream.NAME.depth=...
 /// between a part that hardly rests and the string of a convoy.
 pub const FULL: f64 = 0.95;
 
-/// A part that works for this share of the time of the busiest one limits with it: were that one faster, 3 percent more
-/// would be done. The value is assumed.
+/// A part limits together with the busiest one if it works for this share of that one's time: a faster one would bring
+/// 3 percent at most. The value is assumed.
 const BALANCED: f64 = 0.97;
 
 /// Rounds: devices that convoy on what they share.
@@ -52,8 +52,9 @@ pub fn part(findings: &Findings) -> Said {
     let Some(part) = findings.parts.first().filter(|part| part.busy.get() >= IDLE) else { return Unknown };
     let several = balanced(findings);
     if let [.., least] = several[..] {
+        let gain = Ratio::new(part.busy.get() / least.busy.get() - 1.0);
         let evidence = format!(
-            "they work {} to {} of the time: were one of them faster, the others would let pass hardly more",
+            "they work {} to {} of the time: to make one of them faster brings {gain} at most",
             least.busy, part.busy
         );
         let part = format!("no single part, but together {}", makes(findings, &several).join(", and "));
@@ -83,7 +84,7 @@ pub fn busiest_parts<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
     }
 }
 
-/// The parts that limit together, the busiest first; none if all of them are one, or of one make.
+/// The parts that limit together, the busiest first. None if the busiest rests, or if only parts of its make are as busy.
 pub fn balanced<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
     let alike = busiest_parts(findings);
     let most = alike.first().map_or(0.0, |part| part.busy.get());
