@@ -71,11 +71,10 @@ impl Segments {
 
     /// The segment to be given up: an empty one, or the one that has not been used for longest.
     pub fn oldest(&self, accept: impl Fn(usize) -> bool) -> Option<usize> {
-        let candidates = (0..self.segments.len()).filter(|index| accept(*index));
-        candidates.min_by_key(|index| {
-            let segment = &self.segments[*index];
-            (!segment.is_empty(), segment.used)
-        })
+        // One number, as this is asked for each read: empty ones first, then by when they were used.
+        let age = |segment: &Segment| u64::from(!segment.is_empty()) << 63 | segment.used;
+        let candidates = self.segments.iter().enumerate().filter(|(index, _)| accept(*index));
+        candidates.min_by_key(|(_, segment)| age(segment)).map(|(index, _)| index)
     }
 
     /// Marks a segment as just used.

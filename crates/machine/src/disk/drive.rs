@@ -258,10 +258,11 @@ impl Drive {
         }
     }
 
-    /// How long from `now` until the first sector of a waiting request can be reached; nothing if the buffer will do.
+    /// How long from `now` until the first sector of a waiting request can be reached, if the arm may set out at `free`
+    /// ([`Drive::free_for_another`]); nothing if the buffer will do.
     ///
     /// `extent` must be that of the request's first block.
-    pub fn reach(&self, now: Instant, request: &Request, extent: &Extent) -> Duration {
+    pub(super) fn reach(&self, now: Instant, free: Instant, request: &Request, extent: &Extent) -> Duration {
         let in_buffer = match request.access {
             Access::Read => self.find(request).is_some(),
             Access::Write => self.destages(request) && self.has_room(),
@@ -269,9 +270,8 @@ impl Drive {
         if in_buffer {
             return Duration::ZERO;
         }
-        let start = self.free_for_another(now);
-        let run = self.mechanism().run_on(*extent, self.arm(), start, request.block, request.access);
-        run.begins.since(now)
+        let (positioning, rotation) = self.mechanism().reach(extent, self.arm(), free, request.access);
+        (free + positioning + rotation).since(now)
     }
 
     fn mechanism(&self) -> &Mechanism {

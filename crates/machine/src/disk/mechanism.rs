@@ -153,12 +153,16 @@ impl Mechanism {
     /// The same, for an extent that is already known.
     pub fn run_on(&self, extent: Extent, from: Arm, at: Instant, block: u64, access: Access) -> Run {
         let arm = Arm::on(extent.location);
-        let positioning = self.positioning(from, arm, access);
-        let there = at + positioning;
-        let rotation = self.spindle.wait(there, extent.angle);
-        let begins = there + rotation;
+        let (positioning, rotation) = self.reach(&extent, from, at, access);
+        let begins = at + positioning + rotation;
         let step = self.spindle.sweep(extent.width);
         Run { first: block, blocks: extent.blocks, passed_before: 0, begins, step, arm, positioning, rotation }
+    }
+
+    /// How long the arm takes to an extent's track, and its first sector to come round after that.
+    pub fn reach(&self, extent: &Extent, from: Arm, at: Instant, access: Access) -> (Duration, Duration) {
+        let positioning = self.positioning(from, Arm::on(extent.location), access);
+        (positioning, self.spindle.wait(at + positioning, extent.angle))
     }
 
     /// The run that starts with `block` and covers the blocks before `after` that are on its track, in the order in

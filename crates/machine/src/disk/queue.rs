@@ -100,7 +100,10 @@ impl Queue {
         match self.policy {
             Policy::Fcfs => 0,
             Policy::Sstf => least(candidates, |waiting| Some(cylinder(waiting).abs_diff(here))),
-            Policy::Sptf => least(candidates, |waiting| Some(drive.reach(now, &waiting.request, &waiting.extent))),
+            Policy::Sptf => {
+                let free = drive.free_for_another(now);
+                least(candidates, |waiting| Some(drive.reach(now, free, &waiting.request, &waiting.extent)))
+            }
             Policy::CLook => {
                 // Those behind the arm come after all of those before it.
                 least(candidates, |waiting| Some((cylinder(waiting) < here, cylinder(waiting), waiting.request.block)))

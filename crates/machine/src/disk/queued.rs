@@ -12,11 +12,9 @@ use super::drive::{Request, Service};
 /// A disk and those who wait for it.
 pub struct Queued {
     controller: RefCell<Controller>,
-    /// Completions by tag, once they are known; tags are used again.
-    known: RefCell<Vec<Option<Service>>>,
+    /// By tag; tags are used again.
+    asked: RefCell<Vec<Asked>>,
     free: RefCell<Vec<usize>>,
-    /// A turn has been taken.
-    turned: Signal,
     /// A task turns the controller.
     turning: Cell<bool>,
     /// For how long it worked on requests, one or several at a time, up to `until`.
@@ -24,14 +22,22 @@ pub struct Queued {
     until: Cell<Instant>,
 }
 
+/// A request that waits for its turn.
+#[derive(Default)]
+struct Asked {
+    /// What becomes of it, once that is known.
+    service: Option<Service>,
+    /// For the one who asked: a turn of another wakes nobody.
+    known: Signal,
+}
+
 impl Queued {
     /// With nobody waiting.
     pub fn new(controller: Controller) -> Queued {
         Queued {
             controller: RefCell::new(controller),
-            known: RefCell::default(),
+            asked: RefCell::default(),
             free: RefCell::default(),
-            turned: Signal::default(),
             turning: Cell::new(false),
             worked: Cell::new(Duration::ZERO),
             until: Cell::new(Instant::START),
@@ -63,15 +69,16 @@ impl Queued {
     /// Waits for a request's turn: what becomes of it from then on.
     pub async fn serve(self: &Rc<Queued>, runtime: &Runtime, request: Request) -> Service {
         let tag = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            self.known.borrow_mut().push(None);
-            self.known.borrow().len() - 1
+            self.asked.borrow_mut().push(Asked::default());
+            self.asked.borrow().len() - 1
         });
         self.controller.borrow_mut().submit(runtime.now(), tag as u64, request);
         if !self.turning.replace(true) {
             runtime.spawn_detached(Rc::clone(self).turn(runtime.clone()));
         }
-        self.turned.wait_until(|| self.known.borrow()[tag].is_some()).await;
-        let service = self.known.borrow_mut()[tag].take().expect("it was waited for");
+        let known = self.asked.borrow()[tag].known.clone();
+        known.wait_until(|| self.asked.borrow()[tag].service.is_some()).await;
+        let service = self.asked.borrow_mut()[tag].service.take().expect("it was waited for");
         self.free.borrow_mut().push(tag);
         service
     }
@@ -91,8 +98,9 @@ impl Queued {
                 self.worked.set(self.worked.get() + completes.since(begins));
                 self.until.set(completes);
             }
-            self.known.borrow_mut()[turn.tag as usize] = Some(turn.service);
-            self.turned.notify();
+            let asked = &mut self.asked.borrow_mut()[turn.tag as usize];
+            asked.service = Some(turn.service);
+            asked.known.notify();
         }
         self.turning.set(false);
     }

@@ -140,9 +140,10 @@ fn interpolate(points: &[(u32, Duration)], distance: u32) -> Duration {
     }
     let after = after.min(points.len() - 1);
     let ((d0, t0), (d1, t1)) = (points[after - 1], points[after]);
-    let (t0, t1) = (i128::from(t0.as_nanos()), i128::from(t1.as_nanos()));
-    let (along, span) = (i128::from(distance) - i128::from(d0), i128::from(d1) - i128::from(d0));
-    Duration::nanos((t0 + (t1 - t0) * along / span).clamp(0, i128::from(u64::MAX / 4)) as u64)
+    let (along, span) = (i64::from(distance) - i64::from(d0), i64::from(d1) - i64::from(d0));
+    let (t0, t1) = (t0.as_nanos().cast_signed(), t1.as_nanos().cast_signed());
+    let beyond = (t1 - t0).saturating_mul(along) / span;
+    Duration::nanos(t0.saturating_add(beyond).clamp(0, i64::MAX / 2) as u64)
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ impl Drive {
     }
 
     /// When the arm would be free for another request that comes at `now`.
-    pub(super) fn free_for_another(&self, now: Instant) -> Instant {
+    pub(in crate::disk) fn free_for_another(&self, now: Instant) -> Instant {
         match &self.background {
             Background::Nothing => now,
             Background::Writing { until } => (*until).max(now),
