@@ -34,8 +34,8 @@ pub struct ParityWork {
 pub(crate) type Toll = Rc<dyn Fn(ParityWork) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 impl<D: Device> Array<D> {
-    /// Has every computation of parity that a read, a write or a rebuild needs take as long as `toll` does; those of
-    /// scrubs, of resyncs and of what logs hold are free.
+    /// Has every computation of parity that a read, a write, a rebuild or a scrub needs take as long as `toll` does;
+    /// those of resyncs and of what logs hold are free.
     pub fn charge_parity(&self, toll: impl Fn(ParityWork) -> Pin<Box<dyn Future<Output = ()>>> + 'static) {
         *self.toll.borrow_mut() = Some(Rc::new(toll));
     }

@@ -376,6 +376,8 @@ impl<D: Device> Array<D> {
                 }
                 match blocks {
                     Some(blocks) => {
+                        let parities = self.geometry.level().parities();
+                        self.pay(blocks.len() - parities, parities, blocks[0].1.len(), 0).await;
                         found.single += u64::from(self.geometry.copies() > 1 && blocks.len() == 1);
                         self.scrub_unit(unit, found.upto..end, blocks, repair, &mut found).await;
                         if syncs && self.is_resync_due() {

@@ -395,10 +395,12 @@ fn counted(mut parts: Vec<PartTime>, nodes: &[Worked]) -> Vec<PartTime> {
     parts.iter_mut().for_each(|part| part.busy = Ratio::ZERO);
     for node in nodes {
         let make = Some(Make { kind: node.kind.clone(), part: node.part.clone() });
-        let busy = Ratio::new(node.at_work);
-        match parts.iter_mut().find(|part| part.part == node.node) {
-            Some(part) => (part.busy, part.make) = (busy, make),
-            None => parts.push(PartTime { make, ..PartTime::at_work(node.node.clone(), busy) }),
+        match (parts.iter_mut().find(|part| part.part == node.node), node.at_work) {
+            (Some(part), at_work) => (part.busy, part.make) = (Ratio::new(at_work.unwrap_or(0.0)), make),
+            (None, Some(at_work)) => {
+                parts.push(PartTime { make, ..PartTime::at_work(node.node.clone(), Ratio::new(at_work)) });
+            }
+            (None, None) => {}
         }
     }
     parts.sort_by(|a, b| b.busy.get().total_cmp(&a.busy.get()));

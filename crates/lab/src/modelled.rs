@@ -6,15 +6,14 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use device::Device;
 use machine::component::TreeNode;
-use machine::controller::REBUILT;
 use machine::entry::entries;
 use machine::filesystem::State;
 use machine::load::{Gauge, Load, Reading};
+use machine::raid::upkeep::{REBUILT, SCRUBBED};
 use machine::trace::Trace;
 use rand::Rng;
 use record::{Log, Row, SpanLog, Spans};
@@ -53,8 +52,10 @@ pub struct Worked {
     pub kind: String,
     /// Its part.
     pub part: String,
-    /// For what share of the time it was at work.
-    pub at_work: f64,
+    /// For what share of the time it was at work; nothing of one whose work is another's, as an operating system's is
+    /// that of its processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_work: Option<f64>,
 }
 
 /// The counted time of a pass.
@@ -77,30 +78,33 @@ impl Modelled {
     /// How much each node worked while requests were counted, all passes together.
     pub fn worked(&self) -> Vec<Worked> {
         let Some(load) = self.load() else { return Vec::new() };
-        let worked = |(node, at_work): (&str, Ratio)| {
-            let (_, kind, part) = self.nodes.iter().find(|(name, ..)| name == node)?;
-            let (node, kind, part) = (node.to_owned(), (*kind).to_owned(), part.clone());
-            Some(Worked { node, kind, part, at_work: at_work.get() })
+        let known = load.at_work();
+        let worked = |(name, kind, part): &(String, &'static str, String)| {
+            let at_work = known.iter().find(|(node, _)| node == name).map(|(_, share)| share.get());
+            Worked { node: name.clone(), kind: (*kind).to_owned(), part: part.clone(), at_work }
         };
-        load.at_work().into_iter().filter_map(worked).collect()
+        self.nodes.iter().map(worked).collect()
     }
 
-    /// How fast drives were filled beside the load, in words, and what all of one takes at that rate.
-    fn rebuilds(&self) -> Vec<String> {
+    /// How fast drives were filled and arrays scrubbed beside the load, in words, and what a terabyte takes at that rate.
+    fn upkeep(&self) -> Vec<String> {
         let Some(load) = self.load() else { return Vec::new() };
-        let filled = |gauge: &Gauge| match gauge.reading {
-            Reading::Count(filled) if gauge.what == REBUILT => Some((gauge.node.clone(), Bytes::kib(filled))),
-            _ => None,
-        };
-        let said = |(node, filled): (Arc<str>, Bytes)| {
-            if filled.is_zero() {
-                return format!("{node} filled nothing of its new drive while requests were counted");
+        let done = |gauge: &Gauge| {
+            let Reading::Count(kib) = gauge.reading else { return None };
+            let (did, of) = match gauge.what {
+                REBUILT => ("filled", "its new drive"),
+                SCRUBBED => ("scrubbed", "its data"),
+                _ => return None,
+            };
+            let node = &gauge.node;
+            if kib == 0 {
+                return Some(format!("{node} {did} nothing of {of} while requests were counted"));
             }
-            let rate = Rate::bytes_per_second(filled.get() as f64 / load.at.as_seconds());
+            let rate = Rate::bytes_per_second(Bytes::kib(kib).get() as f64 / load.at.as_seconds());
             let hours = 1e12 / rate.get() / 3600.0;
-            format!("{node} filled its new drive at {rate} while requests were counted: {hours:.2} hours a terabyte")
+            Some(format!("{node} {did} {of} at {rate} while requests were counted: {hours:.2} hours a terabyte"))
         };
-        load.gauges.iter().filter_map(filled).map(said).collect()
+        load.gauges.iter().filter_map(done).collect()
     }
 
     /// The utilization of every part while requests were counted, all passes together.
@@ -215,7 +219,7 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
     if experiment.care != host::precaution::Precautions::default() {
         conclusion.remarks.push("no care was taken of the measurement: virtual time has no disturbances".to_owned());
     }
-    conclusion.remarks.extend(modelled.rebuilds());
+    conclusion.remarks.extend(modelled.upkeep());
     conclusion.modelled = Some(modelled);
     Ok(conclusion)
 }

@@ -17,10 +17,8 @@
 //! one (`cache.rs`). A write waits while the dirty data leave no room for it. The cache survives a power cut, as one
 //! with a battery does; so the array needs no log against the write hole.
 //!
-//! # Drives that have failed
-//! `failed` drives are gone from the start. The array computes what they held from the others. With a `rebuild-rate`
-//! the first of them has been replaced, and the array fills the new one while it serves, by the code that fills real
-//! ones.
+//! # Beside the requests
+//! Drives may have failed, and the array may fill a new one or be scrubbed ([`crate::raid::upkeep`]).
 //!
 //! # Given hits
 //! A study may know how often its cache hits, and not what was asked for. `read-hits` then decides whether a read is in
@@ -31,7 +29,7 @@
 //! A second RAID in here.
 //!
 //! # Not modelled
-//! Reading ahead by the board: its drives do. A drive that fails while the machine runs.
+//! Reading ahead by the board: its drives do.
 //!
 //! # Sources
 //! Intel RAID Controller RS2PI008, technical product specification, table 15 (write back and write through, cached
@@ -47,7 +45,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use array::md::Uuid;
 use device::{Data, Device, Request};
 use record::PartName;
 use runtime::{Resource, Runtime, Signal};
@@ -64,7 +61,8 @@ use crate::load::{Gauges, Reading};
 use crate::packet::route::{Leg, Route, Wires};
 use crate::packet::sas::{Board, Port};
 use crate::part::PartError;
-use crate::raid::inside::{Behind, Engine, Own, Spared};
+use crate::raid::inside::{Behind, Engine, Spared};
+use crate::raid::upkeep::Done;
 use crate::scsi::protocol::Passage;
 use crate::scsi::target::{BLOCK, Command};
 use crate::trace::{Ledger, Trace};
@@ -84,9 +82,6 @@ pub const KIND: Kind = Kind {
     build: |site| Ok(Controller::build(site)?),
 };
 
-/// The gauge that says how much of a new drive is filled.
-pub const REBUILT: &str = "rebuilt KiB";
-
 impl Component for Controller {
     fn gauges(&self, gauges: &mut Gauges) {
         let (up, down) = self.wires.busy();
@@ -97,9 +92,7 @@ impl Component for Controller {
         gauges.put("link up", Reading::Busy(up));
         gauges.put("link down", Reading::Busy(down));
         gauges.put("read hits", Reading::Count(self.hits.get()));
-        if self.parameters.rebuild.is_some() {
-            gauges.put(REBUILT, Reading::Count(self.rebuilt.get().get() >> 10));
-        }
+        self.parameters.upkeep.gauge(&self.done, gauges);
         gauges.put("most dirty KiB", Reading::Most(self.cache.borrow().most_dirty() >> 10));
     }
     fn rate(&self) -> Option<Rate> {
@@ -145,8 +138,8 @@ struct Controller {
     /// Where the last write to the drives ended.
     arm: Cell<u64>,
     hits: Cell<u64>,
-    /// So much of a new drive has been filled.
-    rebuilt: Rc<Cell<Bytes>>,
+    /// How far its upkeep is.
+    done: Done,
     behind: OnceCell<Behind>,
     attendance: Attendance,
 }
@@ -193,7 +186,7 @@ impl Controller {
             changed: Signal::default(),
             arm: Cell::new(0),
             hits: Cell::new(0),
-            rebuilt: Rc::default(),
+            done: Done::default(),
             behind: OnceCell::new(),
             attendance: Attendance::default(),
             parameters,
@@ -251,18 +244,6 @@ impl Controller {
         drop(place);
     }
 
-    /// Fills a new drive in the place of one that has failed.
-    async fn rebuild(&self, rate: Rate, place: usize, new: Own) {
-        let (array, rebuilt) = (&self.behind().array, Rc::clone(&self.rebuilt));
-        array.limit(Some(rate));
-        array.watch(move |progress| {
-            rebuilt.set(progress.done);
-            true
-        });
-        let lost = array.rebuild(place, new, Bytes::ZERO, Uuid(0_u128.to_be_bytes())).await;
-        assert!(lost.is_ok_and(|lost| lost.is_empty()), "modelled drives do what they are asked");
-    }
-
     /// Writes what is dirty to the drives, for ever.
     async fn destage(&self) {
         let behind = self.behind();
@@ -291,21 +272,16 @@ impl Owner for Controller {
         let spared: Spared = Rc::new(move |bytes| given.parity(bytes));
         let behind = Behind::assemble(place, self.engine.clone(), Some(spared), self.parameters.layout, drives)?;
         behind.array.reconstruct_writes(self.parameters.reconstructs);
-        let (failed, survived) = (self.parameters.failed as usize, level.losses_survived(all));
-        if failed > survived {
-            return Err(format!(
-                "{} of {all} drives survives the loss of {survived}, and {failed} have failed",
-                level.name()
-            ));
-        }
-        (all - failed..all).for_each(|gone| behind.array.fail(gone));
-        let new = self.parameters.rebuild.map(|rate| (rate, all - failed, behind.another(all - failed)));
+        let upkeep = self.parameters.upkeep;
+        upkeep.check(level, all)?;
+        upkeep.fail(&behind.array, all);
+        let new = upkeep.replaced(all).map(|place| (place, behind.another(place), Bytes::ZERO));
         let adopted = self.behind.set(behind);
         assert!(adopted.is_ok(), "a controller is given its drives once");
-        if let Some((rate, place, new)) = new {
-            let controller = Rc::clone(&self);
-            self.runtime.spawn_detached(async move { controller.rebuild(rate, place, new).await });
-        }
+        let controller = Rc::clone(&self);
+        self.runtime.spawn_detached(async move {
+            upkeep.carry_out(&controller.behind().array, new, &controller.done).await;
+        });
         if self.parameters.cache.write_back {
             for _ in 0..self.parameters.cache.destages {
                 let controller = Rc::clone(&self);

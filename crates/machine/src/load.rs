@@ -128,6 +128,10 @@ impl Machine {
             gauges.node = Arc::clone(&node.name);
             node.stands.gauges(&mut gauges);
         }
+        if let Some((upkeep, done)) = &*self.tended.borrow() {
+            gauges.node = "array".into();
+            upkeep.gauge(done, &mut gauges);
+        }
         let at = self.runtime.now().since(Instant::START);
         Load { at, gauges: gauges.list, host: gauges.host, passages: self.passages.get() }
     }

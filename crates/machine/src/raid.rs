@@ -24,11 +24,12 @@
 pub(crate) mod inside;
 pub(crate) mod member;
 pub(crate) mod parameters;
+pub mod upkeep;
 
 use std::rc::Rc;
 
 use array::geometry::Level;
-use array::md::{Consistency, NewArray, NewMember, Stamp, Uuid, create};
+use array::md::{Consistency, NewArray, NewMember, Stamp, Superblock, Uuid, create};
 use array::{Array, OpenOptions, format};
 use device::filter::Backed;
 use device::{Buffer, Data, Device, DeviceError, MemoryDevice, Request, Shape};
@@ -43,15 +44,19 @@ use crate::volume::Volume;
 
 use member::{Calls, Host, Member};
 pub use parameters::{RaidError, RaidParameters};
+use upkeep::{Done, Store};
 
 /// An array in a machine.
 pub struct Raid {
     os: Rc<Os>,
     calls: Rc<Calls<Kernel>>,
-    array: Array<Backed<Member<Kernel>, MemoryDevice>>,
+    array: Array<Own>,
     unit: Bytes,
     stripe: Bytes,
 }
+
+/// A disk as a member.
+type Own = Backed<Member<Kernel>, Store>;
 
 /// The kernel of a host: what asks the members and computes parity.
 struct Kernel {
@@ -99,35 +104,56 @@ impl Raid {
         let volume = Volume::of(machine, &os);
         let kernel = Kernel { machine: Rc::clone(machine), os: Rc::clone(&os), volume };
         let calls = Rc::new(Calls::new(runtime, &machine.trace, machine.trace.part("raid"), kernel));
-        let member = |drive: &&Drive| {
+        let sizes: Vec<Bytes> = drives.iter().map(|drive| drive.size()).collect();
+        let geometry = parameters.geometry(&sizes)?;
+        let count = drives.len() - usize::from(parameters.journal.is_some());
+        parameters.upkeep.check(parameters.level, count).map_err(RaidError::Upkeep)?;
+        let made = parameters.consistency.map(|consistency| {
+            let (new, devices) = parameters.new_array(consistency, &sizes);
+            create(&new, &devices).map(|(superblocks, _)| superblocks)
+        });
+        let superblocks = made.transpose()?;
+        // Where the data of each disk begin and end; of a journal all is the array's own.
+        let data = |index: usize| match &superblocks {
+            None => Bytes::ZERO..sizes[index],
+            Some(_) if index >= count => Bytes::ZERO..Bytes::ZERO,
+            Some(superblocks) => {
+                let Superblock { data_offset, data_size, .. } = superblocks[index];
+                data_offset..data_offset + data_size
+            }
+        };
+        let member = |index: usize| {
+            let drive = drives[index];
             let shape = Shape::new(drive.name.to_string(), drive.size());
-            let store = MemoryDevice::new(runtime, shape.clone());
+            let store = Store::new(runtime, shape.clone(), data(index));
             Backed::new(Member::new(&calls, Rc::clone(&drive.endpoint), shape), store)
         };
-        let members: Vec<Backed<Member<Kernel>, MemoryDevice>> = drives.iter().map(member).collect();
-        let sizes: Vec<Bytes> = members.iter().map(|member| member.shape().size).collect();
-        let geometry = parameters.geometry(&sizes)?;
+        let members: Vec<Own> = (0..drives.len()).map(member).collect();
         let unit = parameters.stripe_unit;
         let stripe = match parameters.level {
             Level::Raid0(_) => unit * drives.len() as u64,
             _ => geometry.stripe_size(),
         };
-        let array = match parameters.consistency {
+        let array = match &superblocks {
             None => {
                 let members = members.into_iter().map(|member| (member, Bytes::ZERO)).collect();
                 Array::assemble(runtime, "array", geometry, members)?
             }
-            Some(consistency) => {
-                let (new, devices) = parameters.new_array(consistency, &sizes);
-                let (superblocks, _) = create(&new, &devices)?;
-                let stores: Vec<&MemoryDevice> = members.iter().map(Backed::store).collect();
+            Some(superblocks) => {
+                let stores: Vec<&MemoryDevice> = members.iter().map(|member| member.store().kept()).collect();
                 // Made before the machine was turned on.
-                runtime.block_on(format(&stores, &superblocks)).expect("memory takes all writes");
+                runtime.block_on(format(&stores, superblocks)).expect("memory takes all writes");
                 runtime.block_on(Array::open(runtime, "array", members, OpenOptions::default()))?
             }
         };
         calls.run(&array);
+        let upkeep = parameters.upkeep;
+        upkeep.fail(&array, count);
+        let new = upkeep.replaced(count).map(|place| (place, member(place), data(place).start));
         let raid = Rc::new(Raid { os, calls, array, unit, stripe });
+        let (kept, done) = (Rc::clone(&raid), Done::default());
+        machine.tend(upkeep, done.clone());
+        runtime.spawn_detached(async move { upkeep.carry_out(&kept.array, new, &done).await });
         if parameters.consistency.is_some() {
             let tended = Rc::clone(&raid);
             runtime.spawn_detached(async move { tended.array.tend().await });

@@ -4,7 +4,7 @@
 //! up ([`crate::kinds`]), and has it built where it stands. What may stand on what, and in which places, is checked
 //! here for all kinds alike, with the place in the file of whatever does not fit.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::load::Passages;
 use crate::os::Os;
 use crate::part::{PartError, Problem};
 use crate::raid::RaidParameters;
+use crate::raid::upkeep::{Done, Upkeep};
 use crate::scsi::protocol::Passage;
 use crate::trace::Trace;
 use crate::tree::{self, PLACES, Written};
@@ -35,6 +36,8 @@ pub struct Machine {
     pub flows: Flows,
     /// The array of its drives, if the file describes one.
     pub array: Option<RaidParameters>,
+    /// What its array does beside the requests, once it is assembled.
+    pub(crate) tended: RefCell<Option<(Upkeep, Done)>>,
     /// What commands did on the strings so far.
     pub(crate) passages: Cell<Passages>,
     nodes: Vec<TreeNode>,
@@ -57,6 +60,11 @@ impl Machine {
     /// All nodes, each after the one above it.
     pub fn nodes(&self) -> &[TreeNode] {
         &self.nodes
+    }
+
+    /// Its array is assembled, and so far with what it does beside the requests.
+    pub(crate) fn tend(&self, upkeep: Upkeep, done: Done) {
+        *self.tended.borrow_mut() = Some((upkeep, done));
     }
 
     /// All drives, in the order of the file.
@@ -151,8 +159,8 @@ impl Kit {
             }
         };
         reader.done()?;
-        let (runtime, trace, passages) = (runtime.clone(), trace.clone(), Cell::default());
-        Ok(Machine { runtime, trace, flows, array, passages, nodes, drives })
+        let (runtime, trace, tended, passages) = (runtime.clone(), trace.clone(), RefCell::default(), Cell::default());
+        Ok(Machine { runtime, trace, flows, array, tended, passages, nodes, drives })
     }
 }
 

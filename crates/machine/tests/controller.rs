@@ -141,6 +141,7 @@ fn what_cannot_be_a_controller_is_refused_with_its_reason() {
         ("raid-sas3.array.level", "7", "7"),
         ("raid-sas3.array.failed", "3", "level 6 of 12 drives survives the loss of 2, and 3 have failed"),
         ("raid-sas3.array.rebuild-rate", "1 MB/s", "give failed = 1, too"),
+        ("raid-sas3.array.scrub-rate", "fast", "scrub-rate"),
         ("raid-sas3.array.stripe-unit", "1000 B", "whole 512-byte blocks"),
         ("system.node.4.on", "memory", "stands on one of kind 'pcie-root' or 'pcie-switch'"),
     ] {
@@ -162,7 +163,7 @@ fn a_drive_that_has_failed_costs_reads_and_a_new_one_is_filled_at_its_rate() {
         machine("raid6-12", &[("raid-sas3.array.failed", "1"), ("raid-sas3.array.rebuild-rate", "40 MB/s")]);
     let filled = || {
         let load = machine.load();
-        let gauge = load.gauges.iter().find(|gauge| gauge.what == machine::controller::REBUILT).unwrap();
+        let gauge = load.gauges.iter().find(|gauge| gauge.what == machine::raid::upkeep::REBUILT).unwrap();
         let Reading::Count(kib) = gauge.reading else { panic!("it counts") };
         kib as f64 * 1024.0
     };
@@ -171,4 +172,23 @@ fn a_drive_that_has_failed_costs_reads_and_a_new_one_is_filled_at_its_rate() {
     runtime.block_on(runtime.sleep(Duration::seconds(4)));
     near((filled() - before) / 4.0, 40e6, 5.0, "its own rate, as nobody disturbs it");
     runtime.clear();
+}
+
+/// A scrub reads all drives, and its parity is the engine's.
+#[test]
+fn a_controller_scrubs_at_its_rate_or_at_that_of_its_engine() {
+    let scrubbed = |changes: &[(&str, &str)]| {
+        let (runtime, machine) = machine("raid6-12", changes);
+        runtime.block_on(runtime.sleep(Duration::seconds(4)));
+        let load = machine.load();
+        let gauge = load.gauges.iter().find(|gauge| gauge.what == machine::raid::upkeep::SCRUBBED).unwrap();
+        let Reading::Count(kib) = gauge.reading else { panic!("it counts") };
+        runtime.clear();
+        kib as f64 * 1024.0 / 4.0
+    };
+    near(scrubbed(&[("raid-sas3.array.scrub-rate", "50 MB/s")]), 50e6, 5.0, "its rate");
+    let engine = [("raid-sas3.array.scrub-rate", "1 GB/s"), ("raid-sas3.parity", "50 MB/s")];
+    // The engine reads all data for each of two parities, and the drives are read in between.
+    let found = scrubbed(&engine);
+    assert!(found < 25e6 && found > 15e6, "{found} B/s behind an engine that would do 25 MB/s alone");
 }

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use device::{Buffer, Data, Device, Request};
 use machine::entry::{Entry, Way, entries};
 use machine::kit::Kit;
+use machine::load::Reading;
 use machine::memory::Memory;
+use machine::raid::upkeep::{REBUILT, SCRUBBED};
 use machine::system::Machine;
 use machine::trace::Trace;
 use record::Spans;
@@ -119,6 +121,64 @@ fn what_keeps_an_array_consistent_costs_what_it_costs() {
     assert_eq!(commands("journal", true), 5);
 }
 
+/// What a gauge counts.
+fn count(desk: &Desk, what: &str) -> f64 {
+    let load = desk.machine.load();
+    let gauge = load.gauges.iter().find(|gauge| gauge.what == what).unwrap_or_else(|| panic!("no {what}"));
+    let Reading::Count(count) = gauge.reading else { panic!("{what} counts") };
+    count as f64
+}
+
+#[test]
+fn what_a_failed_disk_held_is_computed_from_all_others() {
+    let degraded = desk(&[("system.array.failed", "1")]);
+    // Left-symmetric: the fourth disk has the parity of the first row, and data of the second.
+    assert_eq!(degraded.commands(|desk| _ = desk.read(0, 4)), 1);
+    assert_eq!(degraded.commands(|desk| _ = desk.read(96, 4)), 3);
+    // Its parity is not written, and of a full stripe nothing else is needed.
+    assert_eq!(degraded.commands(|desk| _ = desk.write(0, 96)), 3);
+    assert_eq!(degraded.busy(), [true, true, true, false]);
+}
+
+/// Whatever the array keeps on its members: its new disk is filled, and its data are compared, as fast as is said.
+#[test]
+fn a_new_disk_is_filled_and_an_array_is_scrubbed_at_their_rates() {
+    for consistency in ["none", "bitmap", "ppl"] {
+        let changes =
+            |more: &[(&'static str, &'static str)]| [&[("system.array.consistency", consistency)], more].concat();
+        let per_second = |desk: &Desk, what: &str| {
+            desk.runtime.block_on(desk.runtime.sleep(Duration::seconds(4)));
+            let before = count(desk, what);
+            desk.runtime.block_on(desk.runtime.sleep(Duration::seconds(20)));
+            (count(desk, what) - before) / 20.0
+        };
+        let rebuilt = desk(&changes(&[("system.array.failed", "1"), ("system.array.rebuild-rate", "128 KiB/s")]));
+        let rate = per_second(&rebuilt, REBUILT);
+        assert!((rate - 128.0).abs() <= 2.0 * 32.0 / 20.0, "{consistency}: {rate} KiB a second of the new disk");
+        assert_eq!(rebuilt.busy(), [true; 4], "{consistency}: three are read, and the new one is written");
+        let scrubbed = desk(&changes(&[("system.array.scrub-rate", "384 KiB/s")]));
+        let rate = per_second(&scrubbed, SCRUBBED);
+        assert!((rate - 384.0).abs() <= 2.0 * 96.0 / 20.0, "{consistency}: {rate} KiB of data a second");
+        assert_eq!(scrubbed.busy(), [true; 4], "{consistency}: data and parity are read");
+    }
+    let idle = desk(&[]).machine.load();
+    assert!(!idle.gauges.iter().any(|gauge| [REBUILT, SCRUBBED].contains(&gauge.what)), "nothing is to be done");
+}
+
+/// Users pay for a scrub: with the time of the disks, and with that of the processor that computes parity.
+#[test]
+fn a_scrub_takes_disks_and_processor_from_those_who_read() {
+    let mean = |changes: &[(&str, &str)]| {
+        let desk = desk(changes);
+        let all: Duration = (0..40).map(|number| desk.read(number * 7919 % 200_000 * 4, 4)).sum();
+        (all / 40, desk.machine.load().time("processor", "") / 40)
+    };
+    let (alone, working) = mean(&[]);
+    let (beside, busy) = mean(&[("system.array.scrub-rate", "1 MB/s")]);
+    assert!(beside > alone.scale(1.3), "{beside} beside a scrub, {alone} alone");
+    assert!(busy > working.scale(1.3), "{busy} of the processor for each request, {working} without the scrub");
+}
+
 #[test]
 fn an_array_that_cannot_be_is_refused_with_its_place() {
     let refused = |key: &str, value: &str| {
@@ -138,8 +198,22 @@ fn an_array_that_cannot_be_is_refused_with_its_place() {
         ("system.array.members", "4", "a list"),
         ("system.array.consistency", "hope", "none, resync, bitmap, ppl, journal"),
         ("system.array.consistency", "journal", "a journal has its disk"),
+        ("system.array.failed", "2", "level 5 of 4 drives survives the loss of 1, and 2 have failed"),
+        ("system.array.rebuild-rate", "1 MB/s", "give failed = 1, too"),
     ] {
         let message = refused(key, value);
+        assert!(message.contains(said), "{key} = {value}: {message}");
+    }
+    let mut kit = Kit::load("raid-i").unwrap();
+    kit.set("system.array.scrub-rate", "1 MB/s").unwrap();
+    for (key, value, said) in [
+        ("system.array.failed", "1", "an array that lacks a drive cannot be compared with its redundancy"),
+        ("system.array.level", "0", "has no redundancy to compare its data with"),
+    ] {
+        let mut kit = kit.clone();
+        kit.set(key, value).unwrap();
+        kit.set("system.array.layout", if value == "0" { "original" } else { "left-symmetric" }).unwrap();
+        let message = kit.build(&Runtime::simulated(), 1, &Trace::default()).err().expect("it is refused").to_string();
         assert!(message.contains(said), "{key} = {value}: {message}");
     }
     // A machine with fewer disks has lost its array, and is a machine all the same.

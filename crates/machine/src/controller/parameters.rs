@@ -16,9 +16,7 @@
 //! layout = "left-symmetric"     # without it, the level's default
 //! stripe-unit = "256 KiB"
 //! writes = "reconstruct"        # new parity from all data of the row; without it by the fewest reads
-//! failed = 1                    # so many of its drives have failed: the last ones
-//! rebuild-rate = "100 MB/s"     # the first failed drive is replaced, and the new one is filled at this rate at most.
-//!                               # 0 B/s: no drive is replaced
+//! # failed, rebuild-rate, scrub-rate: see raid/upkeep.rs
 //! [cache]
 //! size = "4 GiB"
 //! line = "64 KiB"               # what is kept of reads, and forgotten, at a time
@@ -35,6 +33,7 @@ use units::{Bytes, Duration, Rate, Ratio};
 use crate::packet::sas::HbaParameters;
 use crate::part::{PartError, Problem, Reader};
 use crate::raid::parameters::layout;
+use crate::raid::upkeep::Upkeep;
 
 /// What distinguishes one controller from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,10 +51,8 @@ pub(super) struct ControllerParameters {
     pub layout: (Level, Bytes),
     /// Whether new parity is computed from all data of the row wherever they can be read.
     pub reconstructs: bool,
-    /// How many of its drives have failed: the last ones.
-    pub failed: u32,
-    /// The most at which the drive that replaces the first of these is filled; nothing if none is replaced.
-    pub rebuild: Option<Rate>,
+    /// What of its drives has failed, and what is done beside the requests.
+    pub upkeep: Upkeep,
     /// Its cache.
     pub cache: CacheParameters,
 }
@@ -83,12 +80,6 @@ impl ControllerParameters {
     /// Reads a part of kind `raid-controller`.
     pub fn read(reader: &Reader) -> Result<ControllerParameters, PartError> {
         let (array, cache) = (reader.table("array")?, reader.table("cache")?);
-        let failed = array.find("failed")?.unwrap_or(0);
-        let rebuild = array.find("rebuild-rate")?.filter(|rate: &Rate| !rate.is_zero());
-        if rebuild.is_some() && failed == 0 {
-            let message = "a drive that is filled takes the place of one that has failed: give failed = 1, too";
-            return Err(array.fault("rebuild-rate", Problem::Contradiction(message.to_owned())));
-        }
         let parameters = ControllerParameters {
             adapter: HbaParameters::read(reader)?,
             member: reader.get("member")?,
@@ -99,8 +90,7 @@ impl ControllerParameters {
                 None => false,
                 Some(_) => array.choose("writes", &[("reconstruct", true), ("fewest-reads", false)])?,
             },
-            failed,
-            rebuild,
+            upkeep: Upkeep::read(&array)?,
             cache: CacheParameters::read(&cache)?,
         };
         array.done()?;

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use array::Array;
 use array::geometry::{Geometry, Level};
 use device::filter::Backed;
-use device::{Buffer, Data, Device, Reply, Request, Shape, Stamps};
+use device::{Buffer, Data, Device, Request, Shape};
 use record::PartName;
 use runtime::{Resource, Runtime};
 use units::{Bytes, Rate};
 
 use super::member::{Calls, Host, Member};
+use super::upkeep::Store;
 use crate::endpoint::Endpoint;
 use crate::lines::Lines;
 use crate::scsi::target::{BLOCK, Command};
@@ -23,7 +24,7 @@ use crate::trace::{Ledger, Trace};
 pub(crate) type Drives = Vec<(Arc<str>, Rc<dyn Endpoint>)>;
 
 /// A drive as a member.
-pub(crate) type Own = Backed<Member<Inside>, Nothing>;
+pub(crate) type Own = Backed<Member<Inside>, Store>;
 
 /// Says of a read for parity, by its length, whether its data are known without a drive.
 pub(crate) type Spared = Rc<dyn Fn(Bytes) -> bool>;
@@ -61,22 +62,6 @@ impl Host for Inside {
         ledger.until(self.runtime.now(), self.part, "parity-queue");
         self.runtime.sleep(self.engine.rate.time_for(sources)).await;
         ledger.until(self.runtime.now(), self.part, "parity");
-    }
-}
-
-/// What drives hold of the bytes that a rebuild moves: terabytes that nobody reads.
-pub(crate) struct Nothing {
-    shape: Shape,
-    runtime: Runtime,
-}
-
-impl Device for Nothing {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-    async fn submit(&self, request: Request) -> Reply {
-        let now = self.runtime.now();
-        request.answer(Ok(()), Stamps { submitted: now, completed: now })
     }
 }
 
@@ -150,6 +135,7 @@ impl Behind {
 
 fn member(runtime: &Runtime, calls: &Rc<Calls<Inside>>, (name, drive): &(Arc<str>, Rc<dyn Endpoint>)) -> Own {
     let shape = Shape::new(name.to_string(), drive.size());
-    let nothing = Nothing { shape: shape.clone(), runtime: runtime.clone() };
-    Backed::new(Member::new(calls, Rc::clone(drive), shape), nothing)
+    // Nothing but data: the cache of a controller survives a power cut, so its array keeps nothing for itself.
+    let store = Store::new(runtime, shape.clone(), Bytes::ZERO..drive.size());
+    Backed::new(Member::new(calls, Rc::clone(drive), shape), store)
 }

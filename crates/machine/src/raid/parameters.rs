@@ -8,6 +8,7 @@
 //! members = ["disk-0.0", "disk-0.1"]       # names of nodes; "disk-*" is all whose names begin so
 //! consistency = "none"                     # or "resync", "bitmap", "ppl", "journal"
 //! journal = "disk-1.0"                     # its disk, if there is one
+//! # failed, rebuild-rate, scrub-rate: see upkeep.rs
 //! source = "..."
 //! ```
 //!
@@ -19,10 +20,11 @@ use array::md::{Consistency, CreateError, create};
 use array::{AssembleError, OpenError};
 use units::Bytes;
 
+use super::upkeep::Upkeep;
 use crate::part::{FromValue, PartError, Problem, Reader, Value};
 
 /// What distinguishes one array from another.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RaidParameters {
     /// Level and layout.
     pub level: Level,
@@ -34,6 +36,8 @@ pub struct RaidParameters {
     pub consistency: Option<Consistency>,
     /// The disk of the journal, if there is one.
     pub journal: Option<String>,
+    /// What of its disks has failed, and what is done beside the requests.
+    pub upkeep: Upkeep,
 }
 
 /// Why disks of a machine are no array.
@@ -65,6 +69,9 @@ pub enum RaidError {
         "a volume's stripes need disks of one size: '{0}' has {1:#}, '{2}' {3:#}; leave one of them out, or give their parts one capacity"
     )]
     Sizes(String, Bytes, String, Bytes),
+    /// It cannot lose so many, or has nothing to be compared with.
+    #[error("{0}; change array.failed, or scrub-rate")]
+    Upkeep(String),
     /// A disk with two roles.
     #[error("'{0}' has two roles in the array; give each drive one")]
     Twice(String),
@@ -140,7 +147,11 @@ impl RaidParameters {
             let problem = "a journal has its disk, and only a journal: give journal = \"disk-1.0\" with consistency = \"journal\"";
             return Err(reader.fault("consistency", Problem::Contradiction(problem.to_owned())));
         }
-        let parameters = RaidParameters { level, stripe_unit, members, consistency, journal };
+        let upkeep = Upkeep::read(reader)?;
+        upkeep
+            .check(level, members.len())
+            .map_err(|message| reader.fault("members", Problem::Contradiction(message)))?;
+        let parameters = RaidParameters { level, stripe_unit, members, consistency, journal, upkeep };
         parameters
             .check(&parameters.members)
             .and_then(|()| match parameters.sizes(&parameters.members, size) {
