@@ -190,6 +190,16 @@ pub struct Survey {
     #[arg(long, value_name = "PART.VALUE=TEXT", requires = "system")]
     pub set: Vec<Setting>,
 
+    /// Size of sequential requests to a modelled machine [default: 256 KiB, or 32 KiB if its drives take one command at
+    /// a time]
+    #[arg(long, value_name = "SIZE", requires = "system", value_parser = crate::model::request)]
+    pub request: Option<Bytes>,
+
+    /// Requests under way on each drive of a modelled machine [default: 4 in sequence and 32 at random, or 1 if its drives
+    /// take one command at a time]
+    #[arg(long, value_name = "N", requires = "system", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub depth: Option<u32>,
+
     /// About how long all measurements may take together
     #[arg(long, value_name = "TIME", default_value = "60 s")]
     pub time: Duration,

@@ -35,6 +35,7 @@ pub fn systems(args: &Systems) -> Result<ExitCode, Failure> {
                 Template::Nvme => lab::blueprint::Start::Nvme,
                 Template::Sas => lab::blueprint::Start::Sas,
                 Template::Raid => lab::blueprint::Start::Raid,
+                Template::Nfs => lab::blueprint::Start::Nfs,
             }))?;
             Ok(ExitCode::SUCCESS)
         }

@@ -8,6 +8,7 @@ use lab::survey::{Modelled, Probe, conduct, recorder, streams};
 use lab::{Rung, keep, ladder};
 use record::{Clock, Labels, Meta};
 use serde_json::{Value, json};
+use units::Bytes;
 
 use crate::args::Survey;
 use crate::fail::Failure;
@@ -16,11 +17,19 @@ use crate::progress::{Bar, interrupt};
 use crate::run::{build, no_folder};
 use crate::survey::{describe, failure};
 
+/// The size of a request to a modelled machine.
+pub fn request(text: &str) -> Result<Bytes, String> {
+    let size: Bytes = text.parse().map_err(|error: units::ParseError| error.to_string())?;
+    let fits = size.is_multiple_of(Bytes::SECTOR) && (Bytes::SECTOR..=Bytes::mib(64)).contains(&size);
+    if fits { Ok(size) } else { Err("whole blocks of 512 bytes are wanted, at most 64 MiB".to_owned()) }
+}
+
 /// Surveys the modelled machine of that name, and derives what limits it.
 pub fn survey(name: &str, args: &Survey) -> Result<ExitCode, Failure> {
     let interrupted = interrupt(Vec::new());
     let parts = args.set.iter().map(|set| (set.part_key().to_owned(), set.value.clone())).collect();
     let machine = Modelled::new(name, parts, &interrupted).map_err(Failure::input)?;
+    let machine = machine.asked_with(args.request, args.depth);
     let how = lab::survey::Conduct { repeats: args.repeats, ..machine.conduct() };
     let folder = keep::begin(&args.common.runs, "survey", &machine.to_toml(&how), &[], build()).map_err(no_folder)?;
     let labels = Labels { streams: streams(), devices: machine.devices() };

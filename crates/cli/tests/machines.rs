@@ -30,7 +30,7 @@ fn a_machine_is_put_together_and_its_narrowest_cut_named() {
 #[test]
 fn a_template_can_be_checked_as_it_is_and_a_broken_one_says_its_line() {
     let desk = Desk::new(READS);
-    for kind in ["nvme", "sas", "raid"] {
+    for kind in ["nvme", "sas", "raid", "nfs"] {
         let text = done(desk.arraylab(&["systems", "--template", kind])).stdout;
         assert!(text.lines().filter(|line| line.contains('#')).count() > 5, "it is commented: {text}");
         desk.write("mine.toml", &text);
@@ -101,11 +101,23 @@ fn a_planted_slow_part_is_named() {
     // The call without copies reads into a buffer that stays in the cache; others go through memory.
     let through = nvme.replace("no-copy", "raw");
     let random = load("nvme-24", 32, "4 KiB", "2 ms").replace("\"sequential\"", "\"random\"").replace("no-copy", "raw");
-    let cases: [(&str, &[&str], &str, &str); 6] = [
+    let raw = |text: String| text.replace("no-copy", "raw");
+    let copies = raw(load("raid-i", 1, "32 KiB", "4 s"));
+    let volume = load("max", 8, "4 MiB", "1 s").replace("no-copy", "array");
+    let cases: [(&str, &[&str], &str, &str); 9] = [
         (&nvme, &["pcie-4-root.fabric=20GB/s"], "shared", "root"),
         (&nvme, &["switch-1.lanes=2", "system.under=[\"switch-1\"]"], "shared", "switch-1"),
         (&through, &["ddr4-8-channels.bus=15GB/s"], "shared", "memory"),
         (&sas, &["sas3-hba.command=400us"], "shared", "hba"),
+        (&sas, &["sas3-expander.lanes=1"], "shared", "expander"),
+        // One process at a time splits requests.
+        (&volume, &["irix-lv.piece=2000000"], "device", "lv"),
+        (
+            &copies,
+            &["sun4-280-memory.copy-uncached=0.5MB/s", "sun4-280-memory.copy-cached=0.5MB/s"],
+            "processors",
+            "processor",
+        ),
         (&random, &["epyc-32-core.cores=2"], "processors", "processors"),
         (
             &random,
@@ -119,6 +131,11 @@ fn a_planted_slow_part_is_named() {
         let limit = &said["limit"];
         assert_eq!(limit["kind"], kind, "{settings:?}: {limit:#}");
         assert!(limit["part"].as_str().unwrap().starts_with(part), "{settings:?}: {limit:#}");
+        // Whether the processor is slow or what it copies, its work tells.
+        if part == "processor" {
+            let evidence = limit["evidence"].to_string();
+            assert!(evidence.contains("of the time in which os works for requests, 'copy' takes 7"), "{limit:#}");
+        }
     }
 }
 

@@ -51,6 +51,7 @@ pub enum Start {
     Nvme,
     Sas,
     Raid,
+    Nfs,
 }
 
 /// A commented system file to start from. It can be put together as it is.
@@ -59,6 +60,7 @@ pub fn template(of: Start) -> &'static str {
         Start::Nvme => include_str!("blueprint/nvme.toml"),
         Start::Sas => include_str!("blueprint/sas.toml"),
         Start::Raid => include_str!("blueprint/raid.toml"),
+        Start::Nfs => include_str!("blueprint/nfs.toml"),
     }
 }
 
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn templates_can_be_put_together_as_they_are() {
-        for start in [Start::Nvme, Start::Sas, Start::Raid] {
+        for start in [Start::Nvme, Start::Sas, Start::Raid, Start::Nfs] {
             let mut kit = Kit::load("nvme-24").unwrap();
             kit.system = machine::part::Part::parse("template.toml", template(start)).unwrap();
             let machine =

@@ -106,8 +106,11 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
     }
     let lengths: Vec<(&str, usize)> = axes.iter().map(|axis| (axis.key.as_str(), axis.values.len())).collect();
     let basis = Basis::read(source, base.get_ref(), &lengths, &fixed)?;
+    let count = count.expect("checked above");
+    // Those of hundreds of points are rarely wanted, and take longer to write than the points to run.
+    let without_spans = count > 1 && !says_whether_spans_are_kept(base.get_ref());
     let mut points = Vec::new();
-    for index in 0..count.expect("checked above") {
+    for index in 0..count {
         let mut table = base.clone();
         let mut chosen = Vec::new();
         let mut rest = index;
@@ -120,10 +123,18 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
         chosen.reverse();
         let expanded = crate::program::expand(source, table.get_mut());
         let experiment = expanded.and_then(|()| Experiment::read(source, table));
-        let experiment = experiment.map_err(|error| blame(source, &document, given, error))?;
+        let mut experiment = experiment.map_err(|error| blame(source, &document, given, error))?;
+        experiment.system.iter_mut().filter(|_| without_spans).for_each(|system| system.spans = false);
         points.push(Point { settings: chosen, experiment, baseline: basis.as_ref().map(|basis| basis.of(index)) });
     }
     Ok(points)
+}
+
+fn says_whether_spans_are_kept(table: &DeTable) -> bool {
+    let system = table.get("system").and_then(|system| system.get_ref().as_table());
+    let swept = table.get("sweep").and_then(|sweep| sweep.get_ref().as_table());
+    system.is_some_and(|system| system.contains_key("spans"))
+        || swept.is_some_and(|axes| axes.contains_key("system.spans"))
 }
 
 struct Axis<'t> {

@@ -198,6 +198,7 @@ mod tests {
     use analysis::survey::Question;
 
     use super::*;
+    use crate::blueprint::{Start, template};
     use crate::survey::Modelled;
 
     #[test]
@@ -210,6 +211,45 @@ mod tests {
         assert_eq!(found, ["host memory system", "backplane", "adapters", "strings", "disks"], "{rungs:#?}");
         let requests = ladder(&machine.ladder_load(Question::Requests), &no, &mut |_| ()).unwrap();
         assert_eq!(requests[0].part, "host processor", "{requests:#?}");
+    }
+
+    /// What limits first where one part is made slow. One that is shared is named by its kind, a drive by its name.
+    #[test]
+    fn a_planted_slow_part_is_first_on_the_ladder() {
+        use Question::{Bandwidth, Requests};
+        let folder = tempfile::tempdir().unwrap();
+        let small = folder.path().join("small.toml");
+        std::fs::write(&small, template(Start::Nvme)).unwrap();
+        let small = small.display().to_string();
+        let first = |system: &str, question, changes: &[(&str, &str)]| {
+            let enough = AtomicBool::new(false);
+            let changes = changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let depth = (question == Requests).then_some(2);
+            let machine = Modelled::new(system, changes, &enough).unwrap().asked_with(None, depth);
+            // The rungs behind the first one are not looked for.
+            let mut show = |trials: usize| enough.store(trials > 0, Relaxed);
+            ladder(&machine.ladder_load(question), &enough, &mut show).map(|rungs| rungs[0].part.clone())
+        };
+        let copies = [("sun4-280-memory.copy-uncached", "500 kB/s"), ("sun4-280-memory.copy-cached", "500 kB/s")];
+        let link = [("sas3-hba.link.lanes", "1"), ("sas3-hba.link.generation", "1")];
+        type Case<'c> = (&'c str, Question, &'c [(&'c str, &'c str)], &'c str);
+        let cases: [Case; 11] = [
+            (&small, Bandwidth, &[("drive-0.2.controller.link", "500 MB/s")], "flash drives (drive-0.2 the slowest)"),
+            (&small, Bandwidth, &[("pcie-4-switch.lanes", "2")], "PCIe switches"),
+            (&small, Bandwidth, &[("switch-1.lanes", "1")], "switch-1"),
+            (&small, Bandwidth, &[("pcie-4-root.fabric", "5 GB/s")], "PCIe root complex"),
+            (&small, Bandwidth, &[("ddr4-8-channels.bus", "5 GB/s")], "host memory system"),
+            (&small, Requests, &[("epyc-32-core.cores", "1")], "host processor"),
+            ("sas-60", Bandwidth, &link, "host bus adapters"),
+            ("sas-60", Bandwidth, &[("sas3-hba.command", "400 us")], "host bus adapters"),
+            ("sas-60", Bandwidth, &[("sas3-expander.lanes", "1")], "SAS wide ports"),
+            ("raid6-12", Bandwidth, &[("raid-sas3.member", "1 ms")], "RAID controllers"),
+            ("raid-i", Bandwidth, &copies, "host memory system"),
+        ];
+        for (system, question, changes, part) in cases {
+            assert_eq!(first(system, question, changes).unwrap(), part, "{changes:?}");
+        }
+        assert_eq!(first(&small, Bandwidth, &[]).unwrap(), "flash drives");
     }
 
     /// Of two switches one has lanes of its own, so that each is a suspect; alike they are one.

@@ -31,7 +31,7 @@ pub struct System {
     pub disks: Vec<String>,
     /// Changed values: `PART.VALUE` and the text of the new one.
     pub parts: Vec<(String, String)>,
-    /// Whether the spans of requests are kept.
+    /// Whether the spans of requests are kept. Where the text does not say: yes, but not of the points of a sweep.
     pub spans: bool,
     /// Whether each drive is a target of its own; otherwise all are one.
     pub each: bool,

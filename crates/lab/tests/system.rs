@@ -119,6 +119,22 @@ fn settings_reach_the_load_the_machine_and_its_parts() {
 }
 
 #[test]
+fn spans_are_kept_of_a_run_and_of_points_of_a_sweep_only_if_they_are_asked_for() {
+    let kept = |text: &str, settings: &[&str]| -> Vec<bool> {
+        let points = points(text, settings).unwrap();
+        points.iter().map(|point| point.experiment.system.as_ref().unwrap().spans).collect()
+    };
+    let sweep = format!("{LOAD}\n[sweep]\n\"stream.readers.depth\" = [1, 2]\n");
+    assert_eq!(kept(LOAD, &[]), [true]);
+    assert_eq!(kept(&sweep, &[]), [false; 2]);
+    assert_eq!(kept(&sweep, &["system.spans=true"]), [true; 2]);
+    assert_eq!(kept(&sweep, &["stream.readers.depth=2"]), [true], "one point is no sweep");
+    let both = format!("{LOAD}\n[sweep]\n\"system.spans\" = [true, false]\n");
+    assert_eq!(kept(&both, &[]), [true, false]);
+    assert!(outcome(LOAD, &["system.spans=false"]).conclusion.modelled.unwrap().spans.is_none());
+}
+
+#[test]
 fn an_array_is_one_device() {
     let text = LOAD.replace("way = \"raw\"", "way = \"array\"").replace("disks = 3", "disks = 4");
     let outcome = outcome(&text, &["stream.readers.depth=16"]);
@@ -178,7 +194,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("there is no such system; there are: max, nfs-10g, nfs-10g-peer, nvme-24, raid-i", &["system.name=raid-ii"]),
         ("nowhere.toml: the system's file cannot be read", &["system.name=nowhere.toml"]),
         ("there are 1 to 8 drives to use here", &["system.disks=9"]),
-        ("there is no drive 'disk-0.4'; there are: disk-0.0, disk-0.1", &["system.disks=[\"disk-0.4\"]"]),
+        ("there is no drive 'disk-0.4'; there are: disk-0.0 to disk-0.3, disk-1.0", &["system.disks=[\"disk-0.4\"]"]),
         ("there are no drives under 'os'; there are under: memory, backplane, adapter-0", &["system.under=[\"os\"]"]),
         (
             "'through' is no way into a machine; there are no-copy, raw, asynchronous, array, files",
@@ -186,7 +202,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ),
         ("level 5", &["system.disks=1", "system.way=array"]),
         ("a stripe unit is whole 512-byte blocks", &["system.array.stripe-unit=1000B"]),
-        ("there is no part or node 'wren-v'; parts are: system, ", &["wren-v.buffer.size=64KiB"]),
+        ("there is no part or node 'wren-v'; parts of this machine are: system, ", &["wren-v.buffer.size=64KiB"]),
         ("parts/wren-iv.toml:", &["wren-iv.buffer.read-fill=200 %"]),
         ("a share from 0 % to 100 %", &["wren-iv.buffer.read-fill=200 %"]),
         ("a part of kind 'disk' stands on one of kind 'scsi-string'", &["system.parts.system.node.0.part=wren-iv"]),

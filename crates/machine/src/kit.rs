@@ -5,7 +5,7 @@
 //! value of a part (`wren-iv.rotation.speed`: of all nodes with that part), of one node (`disk-0.1.rotation.speed`), or
 //! of the system's own file (`system.array.level`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -107,11 +107,13 @@ impl Kit {
             return Ok(());
         }
         let Some(part) = self.parts.get_mut(name) else {
-            let parts = self.parts.keys().cloned().collect::<Vec<_>>().join(", ");
             let reader = self.system.reader("system")?;
-            let nodes = tree::names_of(tree::read(&reader)?.iter().map(|node| &node.name));
+            let written = tree::read(&reader)?;
+            let nodes = tree::names_of(written.iter().map(|node| &node.name));
+            let parts: BTreeSet<&str> = written.iter().map(|node| stem(&node.part)).collect();
+            let parts = parts.into_iter().collect::<Vec<_>>().join(", ");
             return Err(unknown(format!(
-                "there is no part or node '{name}'; parts are: system, {parts}; nodes are: {nodes}"
+                "there is no part or node '{name}'; parts of this machine are: system, {parts}; nodes are: {nodes}"
             )));
         };
         let path: Vec<&str> = path.split('.').collect();

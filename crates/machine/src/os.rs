@@ -186,6 +186,9 @@ pub struct Os {
     name: String,
     window: Cell<u64>,
     window_freed: Signal,
+    /// Commands of no-copy batches that are complete, and whose interrupts are not yet worked off.
+    behind: Cell<u64>,
+    worked_off: Signal,
     processes: Cell<u64>,
     most_outstanding: Cell<u64>,
     outstanding: Cell<u64>,
@@ -251,6 +254,8 @@ impl Os {
             name: name.to_owned(),
             window: Cell::new(parameters.dma_window.get()),
             window_freed: Signal::default(),
+            behind: Cell::new(0),
+            worked_off: Signal::default(),
             processes: Cell::new(0),
             most_outstanding: Cell::new(0),
             outstanding: Cell::new(0),
@@ -363,6 +368,9 @@ impl Os {
     /// One command of a no-copy batch.
     pub async fn no_copy(self: &Rc<Os>, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) -> Passage {
         let steps = self.parameters;
+        // A processor that is behind with interrupts has no time to send more: no more complete commands wait for it than
+        // are at the boards.
+        self.worked_off.wait_until(|| self.behind.get() <= self.outstanding.get().max(1)).await;
         self.registers(unit).await;
         self.cpu.execute(steps.adapter_driver, Level::Interrupt).await;
         ledger.until(self.runtime.now(), self.part, "entry-to-submit");
@@ -375,7 +383,12 @@ impl Os {
             Rc::clone(self),
             steps.generic_driver + (steps.start_interrupt + steps.after_interrupt).saturating_sub(steps.next_entry),
         );
-        self.runtime.spawn_detached(async move { os.cpu.aside(rest).await });
+        self.behind.set(self.behind.get() + 1);
+        self.runtime.spawn_detached(async move {
+            os.cpu.aside(rest).await;
+            os.behind.set(os.behind.get() - 1);
+            os.worked_off.notify();
+        });
         passage
     }
 

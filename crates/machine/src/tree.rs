@@ -118,17 +118,36 @@ pub(crate) fn read<'t>(system: &Reader<'t>) -> Result<Vec<Written<'t>>, PartErro
     in_order(written)
 }
 
-/// Names for a message: all, or the first of many.
+/// Names for a message, those that count on as "disk-0 to disk-59": all, or the first of many.
 pub(crate) fn names_of<'n>(names: impl Iterator<Item = &'n Arc<str>>) -> String {
     const SHOWN: usize = 24;
     let mut names: Vec<&str> = names.map(|name| &**name).collect();
     names.sort_by_key(|name| natural(name));
-    let more = names.len().saturating_sub(SHOWN);
-    names.truncate(SHOWN);
+    let mut shown: Vec<String> = counting_on(&names)
+        .map(|names| match names {
+            [first, .., last] if names.len() > 2 => format!("{first} to {last}"),
+            few => few.join(", "),
+        })
+        .collect();
+    let more = shown.len().saturating_sub(SHOWN);
+    shown.truncate(SHOWN);
     match more {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
+}
+
+/// Runs of names of which each counts on from the one before.
+fn counting_on<'n>(names: &'n [&'n str]) -> impl Iterator<Item = &'n [&'n str]> {
+    let split = |name: &str| {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (beginning, number) = name.split_at(name.len() - digits);
+        number.parse::<u64>().ok().map(|number| (beginning.to_owned(), number))
+    };
+    names.chunk_by(move |one, next| match (split(one), split(next)) {
+        (Some((beginning, one)), Some((same, next))) => beginning == same && one.checked_add(1) == Some(next),
+        _ => false,
+    })
 }
 
 /// Names in the order in which people count: `disk-2` before `disk-10`.
@@ -210,6 +229,17 @@ fn in_order(written: Vec<Written>) -> Result<Vec<Written>, PartError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_count_on_are_told_as_one() {
+        let told = |names: &[&str]| names_of(names.iter().map(|name| Arc::from(*name)).collect::<Vec<_>>().iter());
+        assert_eq!(told(&["os", "disk-10", "disk-9", "disk-8", "disk-2"]), "disk-2, disk-8 to disk-10, os");
+        assert_eq!(told(&["a-1", "a-2", "b-3", "b"]), "a-1, a-2, b, b-3");
+        assert_eq!(told(&["d-0.1", "d-1.2", "d-1.3", "d-1.4"]), "d-0.1, d-1.2 to d-1.4");
+        let many: Vec<String> = (0..30).map(|number| format!("n-{}", number * 2)).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(told(&many).ends_with("n-44, n-46 and 6 more"), "{}", told(&many));
+    }
 
     #[test]
     fn people_count_names_so() {

@@ -39,7 +39,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
             "wren-v.buffer",
             "1",
             "wren-v.buffer",
-            "there is no part or node 'wren-v'; parts are: system, 4.2bsd, 4.2bsd-files, challenge-memory",
+            "there is no part or node 'wren-v'; parts of this machine are: system, jaguar, scsi-1, sprite, sun4-280, sun4-280-memory, vme, wren-iv; nodes are: adapter-0 to adapter-3, backplane, disk-0.0 to disk-0.3, disk-1.0 to disk-1.3,",
         ),
     ];
     for (key, value, place, accepted) in cases {

@@ -55,6 +55,17 @@ pub struct PhaseTime {
     pub share: Ratio,
 }
 
+impl PhaseTime {
+    /// How long in all, in seconds.
+    pub(super) fn time(&self) -> f64 {
+        self.mean.as_seconds() * self.count as f64
+    }
+    /// The part works in it, and waits for nothing else.
+    pub(super) fn is_work(&self) -> bool {
+        !waits(&self.phase)
+    }
+}
+
 /// True if a part in this phase waits for something else.
 fn waits(phase: &str) -> bool {
     ["wait", "queue", "other-members"].iter().any(|word| phase.contains(word))

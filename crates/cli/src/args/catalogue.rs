@@ -142,6 +142,8 @@ pub enum Template {
     Sas,
     /// Disks on SCSI strings, as an array of the host
     Raid,
+    /// A file server with clients on a network
+    Nfs,
 }
 
 /// Hold a modelled drive against the measured response times of a real one

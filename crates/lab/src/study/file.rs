@@ -393,19 +393,19 @@ impl Reading<'_> {
     }
 }
 
-/// Spans cost time and memory: they are kept only where an expression asks for the time of a phase.
+/// Spans cost time and memory: they are kept where an expression asks for the time of a phase, and otherwise not,
+/// whatever an experiment says of them when it is run by itself. A trial of several lines is run once, so it is all or
+/// none.
 fn spans_where_they_are_asked_for(lines: &mut BTreeMap<String, Line>) {
     let asks = |line: &Line| line.bound.expression.quantities.iter().any(|of| of.measure == Measure::Time);
-    if lines.values().any(asks) {
-        return;
-    }
+    let are_asked_for = lines.values().any(asks);
     for trials in lines.values_mut().flat_map(|line| &mut line.bound.trials) {
-        let without = |experiment: &Experiment| {
+        let so = |experiment: &Experiment| {
             let mut experiment = experiment.clone();
-            experiment.system.iter_mut().for_each(|system| system.spans = false);
+            experiment.system.iter_mut().for_each(|system| system.spans = are_asked_for);
             experiment
         };
-        *trials = trials.iter().map(without).collect();
+        *trials = trials.iter().map(so).collect();
     }
 }
 

@@ -149,6 +149,18 @@ impl<'a> Modelled<'a> {
         self
     }
 
+    /// Sequential requests of this size, and so many requests under way on each drive, in place of what its drives are
+    /// usually asked with.
+    #[must_use]
+    pub fn asked_with(mut self, request: Option<Bytes>, depth: Option<u32>) -> Modelled<'a> {
+        let Manner { request: usual, sequential, random, .. } = self.manner;
+        self.manner.request = request.unwrap_or(usual);
+        (self.manner.sequential, self.manner.random) = (depth.unwrap_or(sequential), depth.unwrap_or(random));
+        // What is read in sequence is at least one request.
+        self.manner.stretch = self.manner.stretch.max(self.manner.request);
+        self
+    }
+
     /// The devices of its records.
     pub fn devices(&self) -> Vec<String> {
         self.drives.clone()
@@ -157,7 +169,9 @@ impl<'a> Modelled<'a> {
     /// How it is surveyed, for its run folder.
     pub fn to_toml(&self, how: &Conduct) -> String {
         let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
-        let mut survey = format!("{}\n[system]\nname = {}\n", how.to_toml(), text(&self.name));
+        let Manner { sequential, random, .. } = self.manner;
+        let depths = format!("depths = [{sequential}, {random}]  # of requests in sequence, and at random\n");
+        let mut survey = format!("{}{depths}\n[system]\nname = {}\n", how.to_toml(), text(&self.name));
         if !self.parts.is_empty() {
             survey.push_str("\n[system.parts]\n");
         }

@@ -5,7 +5,7 @@ use units::{Duration, Ratio};
 use super::super::findings::{Findings, IDLE, MUCH, Shared, idle};
 use super::super::limit::Said::{self, Not, Unknown};
 use super::super::limit::{LimitKind, limit};
-use super::super::phase::{Make, PartTime};
+use super::super::phase::{Make, PartTime, PhaseTime};
 use crate::advice::Load;
 use crate::occupancy::Occupancy;
 use crate::summary::Group;
@@ -64,14 +64,26 @@ pub fn part(findings: &Findings) -> Said {
     let next = findings.parts.iter().find(|other| alike.iter().all(|one| one.part != other.part));
     let next = next.map_or(String::new(), |next| format!("; next is {} with {}", next.part, next.busy));
     let kind = kind_of(findings, &part.part);
-    let evidence = match alike.len() {
+    let works = match alike.len() {
         1 => format!("it works {} of the time, more than any other part{next}", part.busy),
         _ => {
             let least = alike.iter().map(|one| one.busy.get()).fold(1.0, f64::min);
             format!("they work {} to {} of the time, more than any other part{next}", Ratio::new(least), part.busy)
         }
     };
-    limit(kind, together(findings, &alike), Some(part.busy), vec![evidence], 0.9)
+    let system = (kind == LimitKind::Processors).then(|| work_of_system(findings)).flatten();
+    let evidence = [works].into_iter().chain(system).collect();
+    limit(kind, together(findings, &alike), Some(part.busy), evidence, 0.9)
+}
+
+/// What processors are busy with: what takes most of the time in which the operating system works for requests.
+fn work_of_system(findings: &Findings) -> Option<String> {
+    let is_system = |part: &&PartTime| part.make.as_ref().is_some_and(|make| make.kind == "operating-system");
+    let phases = |part: &'_ PartTime| part.phases.iter().filter(|one| one.is_work()).map(PhaseTime::time).sum::<f64>();
+    let system = findings.parts.iter().filter(is_system).max_by(|a, b| phases(a).total_cmp(&phases(b)))?;
+    let longest = system.phases.iter().filter(|one| one.is_work()).max_by(|a, b| a.time().total_cmp(&b.time()))?;
+    let share = Ratio::new(longest.time() / phases(system));
+    Some(format!("of the time in which {} works for requests, '{}' takes {share}", system.part, longest.phase))
 }
 
 /// The part that works most of the time, and others of its make that work about as much.
