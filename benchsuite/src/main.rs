@@ -67,7 +67,7 @@ const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "machine",
-        subject: "what a request costs on the whole modelled RAID-I, driven as devices are",
+        subject: "what a request costs on whole modelled machines, driven as devices are",
         run: machine::run,
     },
     Bench { name: "parity", subject: "P and P+Q beside ISA-L, in cache and from memory", run: parity::run },

@@ -624,6 +624,7 @@ impl Done {
                 |(part, utilization): &(String, Ratio)| json!({ "part": part, "utilization": utilization.get() });
             value["parts"] = Value::Array(uses.iter().map(part).collect());
             value["nodes"] = json!(modelled.worked());
+            value["upkeep"] = json!(modelled.upkeep());
         }
         if let Some(cost) = Cost::of(&self.outcome) {
             value["generator"] = json!(cost);

@@ -210,18 +210,35 @@ fn what_is_slow_in_a_controller_is_named() {
     }
 }
 
+/// A controller's array, and an operating system's, that of the template.
 #[test]
-fn a_run_says_how_fast_a_drive_is_rebuilt() {
+fn what_an_array_does_beside_the_requests_is_told() {
     let desk = Desk::new(READS);
-    desk.write("load.toml", &load("raid6-12", 1, "64 KiB", "1 s"));
-    let run = |settings: &[&str]| {
-        let mut words = vec!["run", "load.toml", "--json"];
-        settings.iter().for_each(|setting| words.extend(["--set", setting]));
-        done(desk.arraylab(&words)).json()["remarks"].to_string()
-    };
-    let said = run(&["raid-sas3.array.failed=1", "raid-sas3.array.rebuild-rate=20 MB/s"]);
-    let rate = said.split("filled its new drive at ").nth(1).unwrap_or_else(|| panic!("{said}"));
-    let rate: f64 = rate.split(' ').next().unwrap().parse().unwrap();
-    assert!((15.0..21.0).contains(&rate), "{said}");
-    assert!(!run(&["raid-sas3.array.failed=1"]).contains("filled"));
+    let controller = load("raid6-12", 1, "64 KiB", "1 s");
+    desk.write("mine.toml", &done(desk.arraylab(&["systems", "--template", "sas"])).stdout);
+    let host = load("./mine.toml", 1, "64 KiB", "2 s").replace("no-copy", "array");
+    // By `explain`, which is asked why the drives are busy.
+    let told = |load: &str, settings: &[&str]| explained(&desk, load, settings).0["remarks"].to_string();
+    let cases: [(&str, &[&str], &str, f64); 3] = [
+        (
+            &controller,
+            &["raid-sas3.array.failed=1", "raid-sas3.array.rebuild-rate=20 MB/s"],
+            "raid filled its new drive at ",
+            20.0,
+        ),
+        (
+            &host,
+            &["system.array.failed=1", "system.array.rebuild-rate=10 MB/s"],
+            "array filled its new drive at ",
+            10.0,
+        ),
+        (&host, &["system.array.scrub-rate=20 MB/s"], "array scrubbed its data at ", 20.0),
+    ];
+    for (load, settings, before, megabytes) in cases {
+        let said = told(load, settings);
+        let rate = said.split(before).nth(1).unwrap_or_else(|| panic!("{settings:?}: {said}"));
+        let rate: f64 = rate.split(' ').next().unwrap().parse().unwrap();
+        assert!((0.75 * megabytes..1.1 * megabytes).contains(&rate), "{settings:?}: {said}");
+    }
+    assert!(!told(&controller, &["raid-sas3.array.failed=1"]).contains("filled"));
 }

@@ -138,6 +138,9 @@ struct Kept {
     /// What the nodes of a modelled machine did.
     #[serde(default)]
     nodes: Vec<Worked>,
+    /// What its arrays did beside the requests, in words.
+    #[serde(default)]
+    upkeep: Vec<String>,
 }
 
 /// The rows, wherever they are.
@@ -356,6 +359,7 @@ fn run(path: &Path) -> Result<Case, ExplainError> {
     let shared =
         shared::shared(&folder.read_json::<Vec<_>>(RunFile::Topology)?.unwrap_or_default(), &meta.labels.devices);
     remarks.extend(kept.timeline.iter().map(ToString::to_string));
+    remarks.extend(kept.upkeep.iter().cloned());
     let experiment = folder.read(RunFile::Experiment)?.and_then(|text| experiment(&text));
     let held = experiment.iter().flat_map(|experiment| &experiment.slow);
     remarks.extend(held.map(|slow| format!("held up on purpose: {}", slow.said(&meta.labels.devices))));

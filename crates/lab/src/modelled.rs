@@ -87,7 +87,7 @@ impl Modelled {
     }
 
     /// How fast drives were filled and arrays scrubbed beside the load, in words, and what a terabyte takes at that rate.
-    fn upkeep(&self) -> Vec<String> {
+    pub fn upkeep(&self) -> Vec<String> {
         let Some(load) = self.load() else { return Vec::new() };
         let done = |gauge: &Gauge| {
             let Reading::Count(kib) = gauge.reading else { return None };
