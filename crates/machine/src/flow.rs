@@ -6,7 +6,7 @@
 //! of each *link* it crosses: rate times the link time that one unit of the amount costs. Shares of a link add up to
 //! one at most. Between two instants at which a flow starts or ends, all rates are constant, so an event is needed only
 //! there, however many bytes pass: a transfer of 32 KB costs as many events as one of 512 B. While no link is full, a
-//! flow that starts or ends changes nothing for the others, and only its own links are looked at ([`State::join`]).
+//! flow that starts or ends changes nothing for the others, and only its own links are looked at.
 //!
 //! Rates are given class by class, the lowest class number first: a class takes what it can use, the next gets what is
 //! left. This is the fluid limit of a bus with fixed priorities and bursts that are short against the transfers. Within
