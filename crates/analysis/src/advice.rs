@@ -190,7 +190,7 @@ fn open_loop(stream: &Group, offered: Frequency, variation: Ratio, advice: &mut 
     let figures = &stream.figures;
     let reached = figures.iops.get() / offered.get();
     // The standard deviation of a number of arrivals is its root, times the variation of their distances; three of them
-    // are chance. Without chance, too, the last request or two may come late.
+    // are chance. A regular stream, which has none, may end one or two requests short.
     let chance = 3.0 * variation.get().max(1.0) / (offered.get() * figures.time.as_seconds()).max(1.0).sqrt();
     let waits = figures.wait.map_or(Duration::ZERO, |wait| wait.mean);
     if reached < REACHED && reached < 1.0 - chance {

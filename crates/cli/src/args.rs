@@ -195,8 +195,8 @@ pub struct Survey {
     #[arg(long, value_name = "SIZE", requires = "system", value_parser = crate::model::request)]
     pub request: Option<Bytes>,
 
-    /// Requests under way on each drive of a modelled machine [default: 4 in sequence and 32 at random, or 1 if its drives
-    /// take one command at a time]
+    /// Requests under way on each drive of a modelled machine [default: 4 in sequence and 32 at random, or 1 if its
+    /// drives take one command at a time]
     #[arg(long, value_name = "N", requires = "system", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: Option<u32>,
 

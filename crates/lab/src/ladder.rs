@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(requests[0].part, "host processor", "{requests:#?}");
     }
 
-    /// What limits first where one part is made slow. One that is shared is named by its kind, a drive by its name.
+    /// One part is made slow, and is the first rung: by its kind, or by its name if others of the kind are fast.
     #[test]
     fn a_planted_slow_part_is_first_on_the_ladder() {
         use Question::{Bandwidth, Requests};

@@ -86,7 +86,7 @@ impl Modelled {
         self.nodes.iter().map(worked).collect()
     }
 
-    /// How fast drives were filled and arrays scrubbed beside the load, in words, and what a terabyte takes at that rate.
+    /// How fast drives were filled and arrays scrubbed beside the load, in words, and how long a terabyte takes so.
     pub fn upkeep(&self) -> Vec<String> {
         let Some(load) = self.load() else { return Vec::new() };
         let done = |gauge: &Gauge| {

@@ -73,7 +73,7 @@ struct State {
     at_ease: bool,
 }
 
-/// What a link must have left for its flows to be sure of their own rates. More than rounding takes away.
+/// The share of a link that must be free for it to count as not full. It is larger than all rounding errors.
 const SPARE: f64 = 1e-9;
 
 /// The links' states, each in a column: a change of rates goes over all that flows use.

@@ -368,8 +368,8 @@ impl Os {
     /// One command of a no-copy batch.
     pub async fn no_copy(self: &Rc<Os>, unit: &dyn Endpoint, command: Command, ledger: &mut Ledger) -> Passage {
         let steps = self.parameters;
-        // A processor that is behind with interrupts has no time to send more: no more complete commands wait for it than
-        // are at the boards.
+        // A processor that is behind with interrupts has no time to send more. So at most as many commands wait for it
+        // as are at the boards.
         self.worked_off.wait_until(|| self.behind.get() <= self.outstanding.get().max(1)).await;
         self.registers(unit).await;
         self.cpu.execute(steps.adapter_driver, Level::Interrupt).await;

@@ -36,7 +36,7 @@ pub struct Machine {
     pub flows: Flows,
     /// The array of its drives, if the file describes one.
     pub array: Option<RaidParameters>,
-    /// What its array does beside the requests, once it is assembled.
+    /// The upkeep of its array, and how far it is; nothing before the array is assembled.
     pub(crate) tended: RefCell<Option<(Upkeep, Done)>>,
     /// What commands did on the strings so far.
     pub(crate) passages: Cell<Passages>,
@@ -62,7 +62,7 @@ impl Machine {
         &self.nodes
     }
 
-    /// Its array is assembled, and so far with what it does beside the requests.
+    /// Notes the upkeep of its array, for its gauges.
     pub(crate) fn tend(&self, upkeep: Upkeep, done: Done) {
         *self.tended.borrow_mut() = Some((upkeep, done));
     }

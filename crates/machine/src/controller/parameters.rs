@@ -51,7 +51,7 @@ pub(super) struct ControllerParameters {
     pub layout: (Level, Bytes),
     /// Whether new parity is computed from all data of the row wherever they can be read.
     pub reconstructs: bool,
-    /// What of its drives has failed, and what is done beside the requests.
+    /// Failed drives, and the rebuild or scrub beside the requests.
     pub upkeep: Upkeep,
     /// Its cache.
     pub cache: CacheParameters,

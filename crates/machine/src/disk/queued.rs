@@ -25,9 +25,9 @@ pub struct Queued {
 /// A request that waits for its turn.
 #[derive(Default)]
 struct Asked {
-    /// What becomes of it, once that is known.
+    /// How it is served; known from its turn on.
     service: Option<Service>,
-    /// For the one who asked: a turn of another wakes nobody.
+    /// Wakes the one who asked, and nobody else.
     known: Signal,
 }
 

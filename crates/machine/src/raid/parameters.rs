@@ -36,7 +36,7 @@ pub struct RaidParameters {
     pub consistency: Option<Consistency>,
     /// The disk of the journal, if there is one.
     pub journal: Option<String>,
-    /// What of its disks has failed, and what is done beside the requests.
+    /// Failed disks, and the rebuild or scrub beside the requests.
     pub upkeep: Upkeep,
 }
 
@@ -70,7 +70,7 @@ pub enum RaidError {
     )]
     Sizes(String, Bytes, String, Bytes),
     /// It cannot lose so many, or has nothing to be compared with.
-    #[error("{0}; change array.failed, or scrub-rate")]
+    #[error("{0}")]
     Upkeep(String),
     /// A disk with two roles.
     #[error("'{0}' has two roles in the array; give each drive one")]

@@ -5,12 +5,13 @@
 //! [array]
 //! failed = 1                    # so many of its drives have failed: the last ones
 //! rebuild-rate = "100 MB/s"     # the first of them is replaced, and the new one is filled at this rate at most
-//! scrub-rate = "100 MB/s"       # or so much of the array is compared in a second at most
+//! # or, of an array without failed drives:
+//! # scrub-rate = "100 MB/s"     # so much of the array is compared in a second at most
 //! ```
 //!
 //! Failed drives are gone from the start, and the array computes what they held from the others. Rates are bounds, as
-//! Linux md's `sync_speed_max` is one; what the drives give beside their load may be less. 0 B/s is as good as nothing
-//! said. All of that is the code that fills and scrubs real drives.
+//! Linux md's `sync_speed_max` is one; what the drives give beside their load may be less. 0 B/s means that nothing is
+//! done. The code is the one that fills and scrubs real drives.
 //!
 //! # Not modelled
 //! A drive that fails while the machine runs. Sectors that cannot be read: a scrub finds all in order.
@@ -34,7 +35,7 @@ pub const REBUILT: &str = "rebuilt KiB";
 /// The gauge that says how much of an array is compared with its redundancy.
 pub const SCRUBBED: &str = "scrubbed KiB";
 
-/// What has failed of an array, and what is done.
+/// The failed drives of an array, and its rebuild or scrub.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Upkeep {
     /// How many of its drives have failed: the last ones.
@@ -82,7 +83,9 @@ impl Upkeep {
     pub(crate) fn check(&self, level: Level, drives: usize) -> Result<(), String> {
         let (failed, survived, name) = (self.failed as usize, level.losses_survived(drives), level.name());
         if failed > survived {
-            return Err(format!("{name} of {drives} drives survives the loss of {survived}, and {failed} have failed"));
+            return Err(format!(
+                "{name} of {drives} drives survives the loss of {survived}, and {failed} have failed; give fewer as failed"
+            ));
         }
         if survived == 0 && matches!(self.work, Some(Work::Scrub(_))) {
             return Err(format!("{name} has no redundancy to compare its data with; leave out scrub-rate"));
@@ -100,8 +103,8 @@ impl Upkeep {
         (drives - self.failed as usize..drives).for_each(|gone| array.fail(gone));
     }
 
-    /// Does what is to be done, which ends when all of it is done. `new` is the drive that replaces one: its place, it,
-    /// and where its data begin.
+    /// Rebuilds or scrubs to the end. `new` is the drive that replaces a failed one: its place, the drive, and where its
+    /// data begin.
     pub(crate) async fn carry_out<D: Device>(&self, array: &Array<D>, new: Option<(usize, D, Bytes)>, done: &Done) {
         let (Some(Work::Rebuild(rate) | Work::Scrub(rate)), told) = (self.work, Rc::clone(&done.0)) else { return };
         array.limit(Some(rate));
@@ -111,6 +114,7 @@ impl Upkeep {
         });
         let ended = match new {
             Some((place, drive, offset)) => {
+                // The first members have the numbers from one on.
                 let identity = Uuid((u128::MAX - place as u128).to_be_bytes());
                 array.rebuild(place, drive, offset, identity).await.map(|lost| lost.is_empty())
             }

@@ -96,7 +96,8 @@ pub fn busiest_parts<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
     }
 }
 
-/// The parts that limit together, the busiest first. None if the busiest rests, or if only parts of its make are as busy.
+/// The parts that limit together, the busiest first. None if the busiest rests, or if only parts of its make are as
+/// busy.
 pub fn balanced<'f>(findings: &'f Findings) -> Vec<&'f PartTime> {
     let alike = busiest_parts(findings);
     let most = alike.first().map_or(0.0, |part| part.busy.get());
