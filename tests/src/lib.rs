@@ -8,12 +8,14 @@
 //! s`) would slip through. A compiler plug-in (dylint) would see that too, but wants a nightly compiler of one date.
 
 mod breach;
+mod circle;
 mod code;
 mod manifest;
 mod repository;
 mod values;
 
 pub use breach::{Breach, hold};
+pub use circle::circles;
 pub use code::Code;
 pub use manifest::{Dependency, Manifest};
 pub use repository::{TextFile, files, metadata, root};

@@ -10,7 +10,7 @@ mod serve;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use lab::raid::{self, Course, Done, Given, LeftOut, Level, Order, Permits, Place, Plan, RaidError, Server};
+use raid::{Course, Done, Given, LeftOut, Level, Order, Permits, Place, Plan, RaidError, Server};
 use serde_json::{Value, json};
 use units::Bytes;
 
@@ -390,7 +390,7 @@ fn watching(pace: &Pace) -> Course {
 /// Bar and rate of a command.
 fn shown(pace: &Pace) -> Course {
     let bar = Bar::new(1000);
-    let show = move |progress: lab::raid::Progress| {
+    let show = move |progress: raid::Progress| {
         let share = progress.done.get() as f64 / progress.of.get().max(1) as f64;
         bar.show((share * 1000.0) as u64, format!("{} of {}", progress.done, progress.of));
     };

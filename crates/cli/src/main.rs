@@ -22,6 +22,7 @@ mod page;
 mod permit;
 mod predict;
 mod prepare;
+mod programs;
 mod progress;
 mod replay;
 mod reproduce;
@@ -31,7 +32,6 @@ mod search;
 mod serve;
 mod stop;
 mod storm;
-mod studies;
 mod survey;
 mod sweep;
 mod systemd;
@@ -55,8 +55,8 @@ fn main() -> ExitCode {
         args::Command::Verify(verify) => verify::verify(&verify),
         args::Command::Import(import) => jobs::import(&import),
         args::Command::Replay(replay) => replay::replay(&replay),
-        args::Command::Xdd(xdd) => studies::xdd(&xdd),
-        args::Command::Bsd(bsd) => studies::bsd(&bsd),
+        args::Command::Xdd(xdd) => programs::xdd(&xdd),
+        args::Command::Bsd(bsd) => programs::bsd(&bsd),
         args::Command::WhatIf(words) => what_if::what_if(&words),
         args::Command::Serve(serve) => serve::serve(&serve),
         args::Command::Experiments(experiments) => experiments::experiments(&experiments),

@@ -7,8 +7,9 @@ use host::Kernel;
 use host::Refusal;
 use host::guard::{Consent, WritePermit, member, permit, times_named};
 
-use lab::raid::Place;
-use lab::{Target, remote};
+use lab::Target;
+use nbd::remote;
+use raid::Place;
 use units::Bytes;
 
 use crate::fail::Failure;

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use lab::reproduce::{Report, reproduce as judge};
-use lab::study::StudyError;
+use studies::reproduce::{Report, reproduce as judge};
+use studies::study::StudyError;
 
 use crate::args::Reproduce;
 use crate::fail::Failure;
@@ -23,11 +23,11 @@ pub fn reproduce(args: &Reproduce) -> Result<ExitCode, Failure> {
     let settings: Vec<_> = args.set.iter().map(|set| (set.key.clone(), set.value.clone())).collect();
     let mut reports: Vec<Report> = Vec::new();
     let named: Vec<&str> = match &args.studies[..] {
-        [] => lab::studies::names().to_vec(),
+        [] => lab::published::names().to_vec(),
         some => some.iter().map(String::as_str).collect(),
     };
     for name in named {
-        let study = lab::study(name, settings.clone()).map_err(unreadable)?;
+        let study = studies::study(name, settings.clone()).map_err(unreadable)?;
         if let Some(seed) = args.seed {
             study.bench().draw_from(seed);
         }

@@ -13,7 +13,6 @@ use host::environment::Build;
 use host::guard::WritePermit;
 use lab::hosts::{Conductor, Rank, conduct};
 use lab::layout::read_paths;
-use lab::reproduce::Judged;
 use lab::{
     Conclusion, Cost, Experiment, FindError, OpenError, Outcome, Point, RunError, Setting, Source, Target, Ways, keep,
     verification,
@@ -21,6 +20,7 @@ use lab::{
 use record::{FolderError, Row, RunFile, RunFolder, RunState};
 use report::{Gained, Sweep};
 use serde_json::{Value, json};
+use studies::reproduce::Judged;
 use units::{Bytes, Ratio};
 
 use crate::abreast::abreast;
@@ -343,7 +343,7 @@ fn compared(done: &[Done], settings: &[Setting]) -> Result<Vec<Judged>, Failure>
     }
     let points: Vec<_> = done.iter().map(|one| (&one.point.experiment, &one.outcome)).collect();
     let changes = settings.iter().map(|set| (set.part_key().to_owned(), set.value.clone())).collect();
-    lab::compare(&points, changes).map_err(Failure::input)
+    studies::compare(&points, changes).map_err(Failure::input)
 }
 
 /// Whether it is the name that is wrong, and not the world.
@@ -422,7 +422,7 @@ pub fn text_of(done: &[Done], count: usize, compared: &[Judged], resumed: Option
         }
     }
     if !compared.is_empty() {
-        text.push_str(&format!("\n{}", lab::reproduce::lines(compared)));
+        text.push_str(&format!("\n{}", studies::reproduce::lines(compared)));
     }
     for line in done.iter().flat_map(|one| remarks(&one.outcome)) {
         if !text.contains(&line) {

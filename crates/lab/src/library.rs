@@ -77,6 +77,10 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "raid-i/figure-18",
     "raid-i/figure-19",
     "raid-i/figure-20",
+    "raid-i/section-4.4",
+    "raid-i/section-5",
+    "raid-i/section-5-adapter",
+    "raid-i/section-5-random",
     "raid-i/table-03",
     "raid-i/table-04",
     "raid-i/table-05",
@@ -185,7 +189,7 @@ pub fn find(path: &Path) -> Result<Source, FindError> {
 }
 
 /// The experiment of that name that comes with the program.
-pub(crate) fn named(name: &str) -> Option<Source> {
+pub fn named(name: &str) -> Option<Source> {
     let entry = EXPERIMENTS.iter().find(|entry| entry.name == name)?;
     Some(Source { name: format!("experiments/{name}.toml"), text: entry.text.to_owned() })
 }

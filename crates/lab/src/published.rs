@@ -5,8 +5,7 @@
 //! itself) is disputed: it is shown and not scored.
 
 use std::collections::BTreeMap;
-
-use crate::studies::known;
+use std::sync::LazyLock;
 
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,9 +97,49 @@ pub enum PublishedError {
     },
 }
 
+/// The numbers of a study that come with the program.
+pub struct Printed {
+    /// What the study is called.
+    pub name: &'static str,
+    /// The text of its file.
+    pub text: &'static str,
+    rows: LazyLock<Result<Vec<Row>, PublishedError>>,
+}
+
+/// The file of a study in `published/`.
+macro_rules! file {
+    ($name:literal) => {
+        Printed {
+            name: $name,
+            text: include_str!(concat!("../../../published/", $name, ".csv")),
+            rows: LazyLock::new(|| {
+                parse(concat!($name, ".csv"), include_str!(concat!("../../../published/", $name, ".csv")))
+            }),
+        }
+    };
+}
+
+/// All of them.
+static PRINTED: [Printed; 5] = [file!("raid-i"), file!("rounds"), file!("max"), file!("scb"), file!("vax")];
+
+/// Names that studies had before, and those that they have.
+const FORMER: [(&str, &str); 1] = [("rounds-wren7", "rounds")];
+
+/// The names of all studies.
+pub fn names() -> [&'static str; PRINTED.len()] {
+    PRINTED.each_ref().map(|study| study.name)
+}
+
+/// The study of that name.
+pub fn printed(name: &str) -> Result<&'static Printed, PublishedError> {
+    let name = FORMER.iter().find(|(former, _)| *former == name).map_or(name, |(_, name)| name);
+    let unknown = || PublishedError::Unknown { name: name.to_owned(), known: names().join(", ") };
+    PRINTED.iter().find(|study| study.name == name).ok_or_else(unknown)
+}
+
 /// All rows of a study, in the order of the file.
-pub fn read(study: &str) -> Result<Vec<Row>, PublishedError> {
-    parse(&format!("{study}.csv"), known(study)?.published)
+pub fn read(study: &str) -> Result<&'static [Row], PublishedError> {
+    printed(study)?.rows.as_deref().map_err(PublishedError::clone)
 }
 
 /// The columns that a file may have. The first three it must have; a row without a role is an output.

@@ -31,7 +31,7 @@ impl Source {
     }
 
     /// The error of the TOML reader, in our words where its own help nobody.
-    pub(crate) fn toml_error(&self, error: &toml::de::Error) -> SourceError {
+    pub fn toml_error(&self, error: &toml::de::Error) -> SourceError {
         let message = error.message();
         // "invalid type: integer `4`, expected ..." comes from serde; the sentence before the first line break is
         // enough.

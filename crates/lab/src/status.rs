@@ -12,9 +12,9 @@ use analysis::SATURATED;
 use serde_json::{Value, json};
 use units::{Duration, Ratio};
 
-use crate::exposition::{Exposition, label};
 use crate::pulse::Beat;
 use crate::runner::Tick;
+use report::exposition::{Exposition, label};
 
 /// Below this share of the median a device lags behind.
 const LAGS: f64 = 0.8;

@@ -172,7 +172,7 @@ impl FileSystem {
 
 /// A system's file that lies where its path leads from the experiment's file; otherwise the name as it is, which is one
 /// of the library, or a path from where the program was started.
-pub(crate) fn beside(experiment: &str, name: &str) -> String {
+pub fn beside(experiment: &str, name: &str) -> String {
     let from_there = Path::new(experiment).parent().map(|folder| folder.join(name));
     match from_there.filter(|path| name.ends_with(".toml") && path.is_file()) {
         Some(path) => plain(&path).display().to_string(),

@@ -12,7 +12,7 @@ use crate::runner::{self, Outcome, RunError, Silent, Ways};
 const RECORDS: Bytes = Bytes::mib(64);
 
 /// Runs it, until `interrupted` is set.
-pub(crate) fn trial(experiment: &Experiment, interrupted: &AtomicBool) -> Result<Outcome, RunError> {
+pub fn trial(experiment: &Experiment, interrupted: &AtomicBool) -> Result<Outcome, RunError> {
     let ways = Ways {
         permits: &HashMap::new(),
         record_memory: RECORDS,

@@ -40,6 +40,7 @@ mod portion;
 #[allow(missing_docs)] // the names are those of the protocol's own document
 pub mod protocol;
 mod reach;
+pub mod remote;
 mod reply;
 mod server;
 mod steady;

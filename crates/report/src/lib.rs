@@ -9,6 +9,7 @@ mod chart;
 mod compared;
 pub mod distribution;
 mod explanation;
+pub mod exposition;
 mod fio_json;
 mod gain;
 mod intervals;

@@ -11,8 +11,8 @@ use clap::{Args, Subcommand, ValueEnum};
 pub use super::set::Set;
 pub use super::zero::Zero;
 
-use lab::raid::{Consistency, Place};
 use nbd::{Address, Portion};
+use raid::{Consistency, Place};
 use units::{Bytes, Duration, Rate};
 
 use super::serving::{Bounds, some_time};

@@ -1,7 +1,7 @@
 //! The words of `array set`.
 
 use clap::{ArgGroup, Args};
-use lab::raid::Place;
+use raid::Place;
 use units::Bytes;
 
 use super::array::Way;

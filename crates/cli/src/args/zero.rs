@@ -1,7 +1,7 @@
 //! The words of `array zero`.
 
 use clap::Args;
-use lab::raid::Place;
+use raid::Place;
 
 /// Erase the md superblocks of former members
 ///

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lab::raid::{self, Change, Course, Place, Server};
+use raid::{Change, Course, Place, Server};
 use serde_json::json;
 
 use crate::args::{Set, Zero};

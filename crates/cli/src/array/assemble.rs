@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lab::raid::{self, Forced, Place, Server, Sightings};
+use raid::{Forced, Place, Server, Sightings};
 use serde_json::json;
 
 use crate::args::Assemble;

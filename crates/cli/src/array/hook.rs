@@ -20,7 +20,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lab::raid::{Event, Upkeep};
+use raid::{Event, Upkeep};
 use serde_json::json;
 
 use crate::fail::Failure;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lab::raid::{self, Added, Order, Place, Server};
+use raid::{Added, Order, Place, Server};
 use serde_json::json;
 
 use crate::args::{Add, Replace, Upkeep};

@@ -1,6 +1,6 @@
 //! What is to become part of an array that exists: named by an option, twice if what it carries may be lost.
 
-use lab::raid::{NewPlace, Permits, Place};
+use raid::{NewPlace, Permits, Place};
 use units::Bytes;
 
 use crate::array::refused;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use device::Device;
-use lab::raid::{self, Event, Keeper, Keeping, LeftOut, Meter, Offer, Permits};
 use nbd::{Address, Exports, Portion, ServeOptions, Served, Tell, divide};
+use raid::{Event, Keeper, Keeping, LeftOut, Meter, Offer, Permits};
 use serde_json::json;
 use units::{Bytes, Duration};
 use uring::{ListenError, Listener, Live, LiveOptions};

@@ -1,7 +1,7 @@
 //! The words of `arraylab array assemble`.
 
 use clap::Args;
-use lab::raid::Sought;
+use raid::Sought;
 
 /// Find an array's members, check whether it opens, and print the command that serves it
 ///
