@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use host::Kernel;
 use host::Refusal;
 use host::guard::{Consent, WritePermit, member, permit, times_named};
-
 use lab::Target;
 use nbd::remote;
 use raid::Place;

@@ -9,12 +9,12 @@
 use std::fmt::Write;
 
 use analysis::SATURATED;
+use report::exposition::{Exposition, label};
 use serde_json::{Value, json};
 use units::{Duration, Ratio};
 
 use crate::pulse::Beat;
 use crate::runner::Tick;
-use report::exposition::{Exposition, label};
 
 /// Below this share of the median a device lags behind.
 const LAGS: f64 = 0.8;

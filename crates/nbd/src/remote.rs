@@ -5,11 +5,12 @@
 
 use std::io;
 
-use crate::{Client, ClientError, Uri};
 use device::{Buffer, Device, DeviceError, Request};
 use host::signature::{Signature, recognise};
 use units::{Bytes, Duration};
 use uring::{Live, LiveOptions};
+
+use crate::{Client, ClientError, Uri};
 
 /// Why an export could not be looked at.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ use device::filter::Overlay;
 use device::{AnyDevice, Buffer, Device, DeviceError, Request};
 use host::guard::WritePermit;
 use host::signature::MAGICS;
+use nbd::remote;
 use nbd::{PATIENCE, Steady, ToUri, Uri};
 use units::{Bytes, Duration};
 use uring::{FileDevice, FileOptions, Live};
@@ -19,7 +20,6 @@ use uring::{FileDevice, FileOptions, Live};
 use crate::given::given;
 use crate::label::MemberLabel;
 use crate::{Course, Place, RaidError};
-use nbd::remote;
 
 /// Leave to write to paths; exports need none of this machine's.
 pub type Permits = HashMap<PathBuf, WritePermit>;

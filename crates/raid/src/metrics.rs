@@ -16,11 +16,11 @@ use std::rc::Rc;
 use array::MemberState;
 use device::Device;
 use nbd::{BOUNDS, OPERATIONS, Tally, Totals};
+use report::exposition::{Exposition, label};
 use units::{Bytes, Instant};
 
 use crate::counted::KINDS;
 use crate::keeper::Keeper;
-use report::exposition::{Exposition, label};
 
 /// What is told of an array, again and again.
 pub struct Meter {

@@ -4,6 +4,7 @@ use array::md::Superblock;
 use device::AnyDevice;
 use host::Kernel;
 use host::guard::{self, Consent, WritePermit};
+use nbd::remote::{self, NoLeave};
 use units::Bytes;
 
 use crate::alias::{apart, told_from_members};
@@ -13,7 +14,6 @@ use crate::keeper::{Keeper, LOOK};
 use crate::members::{data_offset, in_use, now, superblock, to_read};
 use crate::own::leads_to;
 use crate::{Place, RaidError};
-use nbd::remote::{self, NoLeave};
 
 /// How often it is looked whether everything is answered that was sent to a device.
 const LOOKS: u32 = 10;

@@ -2,13 +2,13 @@
 
 use array::Settings;
 use array::md::{FAIL_FAST, WRITE_MOSTLY};
+use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use crate::given::given;
 use crate::members::{Permits, open_without};
 use crate::upkeep::{member_of, numbered};
 use crate::{Consistency, Course, Place, RaidError};
-use units::Bytes;
 
 /// What is to change; the rest stays.
 #[derive(Debug, Clone, Default)]

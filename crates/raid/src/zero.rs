@@ -1,16 +1,16 @@
 //! Devices that cease to be members: `mdadm --zero-superblock`.
 
 use array::{Mark, erase, marks};
+use device::AnyDevice;
 use host::Kernel;
 use host::guard::{Consent, unmark};
+use nbd::PATIENCE;
 use serde::Serialize;
+use units::Bytes;
 use uring::{Live, LiveOptions};
 
 use crate::members::{connected_to_write, to_read, writable};
 use crate::{Place, RaidError, exact};
-use device::AnyDevice;
-use nbd::PATIENCE;
-use units::Bytes;
 
 /// What was erased of a device.
 #[derive(Debug, Clone, Serialize)]

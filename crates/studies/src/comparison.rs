@@ -4,11 +4,12 @@
 //! trials of a row among the points that have just been run and makes those that are missing: `arraylab run
 //! raid-i/figure-03` and `arraylab reproduce raid-i` print the same numbers.
 
+use lab::Experiment;
+use lab::Outcome;
+
 use crate::bench::Outcome as Known;
 use crate::known;
 use crate::reproduce::{Judged, ReproduceError, judged};
-use lab::Experiment;
-use lab::Outcome;
 
 /// The published rows that the points of an experiment are compared with, judged. `settings` are changes to the machine
 /// that all points share. Empty where there is nothing to compare.

@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::half_width;
 use analysis::rounds::model::Bus;
+use lab::published::{self, PublishedError, Role, Row};
 use machine::kit::Kit;
 use machine::part::{PartError, Table, Value};
 use units::Rate;
 
 use crate::bench::{Bench, TrialError};
-use lab::published::{self, PublishedError, Role, Row};
 
 mod judge;
 mod null;

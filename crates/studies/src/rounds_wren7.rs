@@ -33,11 +33,11 @@
 use std::collections::BTreeMap;
 
 use analysis::rounds::{Finish, Rounds, count, rounds};
+use lab::published::{Role, Row};
 use units::Duration;
 
 use crate::bench::{Bench, Outcome, TrialError};
 use crate::reproduce::{Answer, Bar, Beside, Fit, Part, Study};
-use lab::published::{Role, Row};
 
 mod beside;
 mod claims;

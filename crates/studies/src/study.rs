@@ -14,12 +14,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lab::SourceError;
+use lab::published::{PublishedError, Role, Row};
 use machine::kit::Kit;
 
 use crate::bench::{Bench, TrialError};
 use crate::reproduce::{Answer, Bar, Fit, Part, Study, fits};
-use lab::SourceError;
-use lab::published::{PublishedError, Role, Row};
 
 mod bound;
 mod expression;

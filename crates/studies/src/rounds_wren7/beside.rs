@@ -5,15 +5,16 @@
 //! for the study's three seek times, with the bus rate and the media rate that the modelled machine gives in runs of
 //! one disk.
 
+use lab::published::Row;
 use units::{Bytes, Rate};
+
+use crate::bench::{Bench, TrialError};
+use crate::reproduce::Beside;
 
 use super::claims::formulas;
 use super::printed::rows;
 use super::reads::{RANDOM, Reads};
 use super::table;
-use crate::bench::{Bench, TrialError};
-use crate::reproduce::Beside;
-use lab::published::Row;
 
 /// A line for each line of Tables 1 to 4.
 pub(super) fn beside(bench: &Bench) -> Result<Vec<Beside>, TrialError> {

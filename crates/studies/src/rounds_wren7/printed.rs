@@ -1,10 +1,10 @@
 //! Numbers of the study that its trials are judged by: thresholds, cut-offs, bus transfer times. They are looked up in
 //! its published rows, so that each stands in one place.
 
+use lab::published::{self, Row};
 use units::Duration;
 
 use crate::bench::TrialError;
-use lab::published::{self, Row};
 
 /// Disks of the tables.
 pub(super) const DISKS: [usize; 3] = [2, 4, 7];

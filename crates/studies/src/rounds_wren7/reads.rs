@@ -4,14 +4,15 @@
 //! same experiments lie under `experiments/rounds`. Claims about a cause also take it away: the adapter's policy is a
 //! switch.
 
+use lab::Experiment;
+use lab::System;
 use machine::entry::Way;
 use units::{Bytes, Duration};
 use workload::{Limits, Load, Mix, Pattern, Stream};
 
-use super::printed::LARGEST;
 use crate::bench::Trial;
-use lab::Experiment;
-use lab::System;
+
+use super::printed::LARGEST;
 
 /// Passes of a trial of random reads, each on a machine of its own; counts are those of one.
 const PASSES: u16 = 3;

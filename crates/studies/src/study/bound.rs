@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 
+use lab::Experiment;
 use machine::kit::Kit;
 use machine::load::Reading;
 use machine::scsi::target::BLOCK;
 use units::Duration;
 
 use crate::bench::{Bench, Outcome, Trial, TrialError};
-use lab::Experiment;
 
 use super::expression::{Deed, Expression, Fault, Measure, Moment, Node, Operator, Over, Quantity, What};
 use super::points::Trials;

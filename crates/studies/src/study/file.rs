@@ -6,16 +6,16 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use lab::Experiment;
+use lab::library;
+use lab::published::{self, Role, Row};
+use lab::{Source, SourceError};
 use machine::kit::Kit;
 use machine::part::PartError;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::reproduce::{Bar, Fit, Part};
-use lab::Experiment;
-use lab::library;
-use lab::published::{self, Role, Row};
-use lab::{Source, SourceError};
 
 use super::bound::{Bound, Kind, said_of};
 use super::expression::{self, Fault, Measure};
