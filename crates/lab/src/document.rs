@@ -6,6 +6,7 @@
 //! experiment on a modelled machine also a value of one of its parts, `PART.VALUE`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -127,7 +128,38 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
         experiment.system.iter_mut().filter(|_| without_spans).for_each(|system| system.spans = false);
         points.push(Point { settings: chosen, experiment, baseline: basis.as_ref().map(|basis| basis.of(index)) });
     }
-    Ok(points)
+    match unused(&points, given) {
+        Some((key, why)) => Err(source.error(place_of(given, &key), why)),
+        None => Ok(points),
+    }
+}
+
+/// A changed value of a part that none of the machines has, and why that is refused. Of several machines one is enough.
+/// Where `--set` took some of them away, what the file says may be about those.
+fn unused(points: &[Point], given: &[Given]) -> Option<(String, String)> {
+    let systems = || points.iter().filter_map(|point| point.experiment.system.as_ref());
+    let are_all = !given.iter().any(|given| given.setting.key.starts_with("system."));
+    let asked = |key: &&str| are_all || place_of(given, key).is_some();
+    let keys = systems().flat_map(|system| system.parts.iter().map(|(key, _)| &**key));
+    let mut open: BTreeSet<&str> = keys.filter(asked).collect();
+    let mut last = None;
+    for system in systems() {
+        if open.is_empty() {
+            return None;
+        }
+        // What is wrong with a system is said where it is read.
+        let kit = system.kit().ok()?;
+        open.retain(|key| !system.parts.iter().any(|(known, _)| known == key) || !kit.uses(key));
+        last = Some(kit);
+    }
+    let key = open.pop_first()?;
+    Some((key.to_owned(), last?.unused(key).to_string()))
+}
+
+/// Where `--set` says the value of a part.
+fn place_of(given: &[Given], key: &str) -> Option<std::ops::Range<usize>> {
+    let given = given.iter().find(|given| given.setting.part_key() == key)?;
+    Some(given.first..given.first + given.setting.key.len())
 }
 
 fn says_whether_spans_are_kept(table: &DeTable) -> bool {

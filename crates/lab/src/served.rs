@@ -59,9 +59,7 @@ pub struct Offer {
 /// A modelled machine at the pace of `live`.
 pub fn machine(live: &Runtime, served: &Served) -> Result<(Pace, Vec<Offer>), ServedError> {
     let mut kit = Kit::load(&served.system)?;
-    for (key, value) in &served.parts {
-        kit.set(key, value)?;
-    }
+    kit.set_all(&served.parts)?;
     let simulated = Runtime::simulated();
     let machine = Rc::new(kit.build(&simulated, SEED, &Trace::default())?);
     if let Some(name) = served.disks.iter().find(|name| machine.drive(name).is_none()) {

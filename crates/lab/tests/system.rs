@@ -190,7 +190,7 @@ fn a_file_that_a_run_makes_is_not_read() {
 /// One message each, with the line of the experiment and what would be accepted.
 #[test]
 fn what_does_not_fit_is_refused_with_its_place() {
-    let cases: [(&str, &[&str]); 15] = [
+    let cases: [(&str, &[&str]); 16] = [
         ("there is no such system; there are: max, nfs-10g, nfs-10g-peer, nvme-24, raid-i", &["system.name=raid-ii"]),
         ("nowhere.toml: the system's file cannot be read", &["system.name=nowhere.toml"]),
         ("there are 1 to 8 drives to use here", &["system.disks=9"]),
@@ -203,6 +203,10 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ("level 5", &["system.disks=1", "system.way=array"]),
         ("a stripe unit is whole 512-byte blocks", &["system.array.stripe-unit=1000B"]),
         ("there is no part or node 'wren-v'; parts of this machine are: system, ", &["wren-v.buffer.size=64KiB"]),
+        (
+            "it would change nothing, as the machine has no part 'wren-7'; its parts are: ",
+            &["wren-7.pause.block-least=10 us"],
+        ),
         ("parts/wren-iv.toml:", &["wren-iv.buffer.read-fill=200 %"]),
         ("a share from 0 % to 100 %", &["wren-iv.buffer.read-fill=200 %"]),
         ("a part of kind 'disk' stands on one of kind 'scsi-string'", &["system.parts.system.node.0.part=wren-iv"]),
@@ -223,6 +227,21 @@ fn what_does_not_fit_is_refused_with_its_place() {
     let value = LOAD.replace("under = [\"string-0\", \"string-2\"]", "parts.scsi-1.devices = 9");
     let said = points(&value, &[]).unwrap_err();
     assert!(said.contains("load.toml:12") && said.contains("2 to 8"), "{said}");
+}
+
+/// One machine of several is enough.
+#[test]
+fn a_value_of_a_part_has_to_be_of_a_machine_of_the_sweep() {
+    let sweep = LOAD.replace("under = [\"string-0\", \"string-2\"]\n", "").replace("disks = 3", "disks = 1");
+    let sweep = sweep + "\n[sweep]\n\"system.name\" = [\"raid-i\", \"sparc20-wren7\"]\n";
+    for key in ["wren-7.pause.block-least=10 us", "wren-iv.buffer.read-fill=25 %"] {
+        assert_eq!(points(&sweep, &[key]).unwrap().len(), 2, "{key}");
+    }
+    let said = points(&sweep, &["mg10-20tb.queue.depth=1"]).unwrap_err();
+    assert!(
+        said.starts_with("error: ") && said.contains("it would change nothing") && said.contains("--set:1:1"),
+        "{said}"
+    );
 }
 
 /// Each row of a run carries the number of its spans, which tile its time.

@@ -122,6 +122,38 @@ impl Kit {
         Ok(())
     }
 
+    /// Changes all of these values, each of which has to be of something that this machine has. (Of several machines of a
+    /// sweep, one is enough: whoever knows them all asks [`Kit::uses`].)
+    pub fn set_all(&mut self, changes: &[(String, String)]) -> Result<(), PartError> {
+        changes.iter().try_for_each(|(key, text)| self.set(key, text))?;
+        match changes.iter().find(|(key, _)| !self.uses(key)) {
+            Some((key, _)) => Err(self.unused(key)),
+            None => Ok(()),
+        }
+    }
+
+    /// The parts that the system names. All others that come with the program are known, too, and in no node.
+    pub fn parts_in_use(&self) -> BTreeSet<&str> {
+        let mut named = BTreeSet::new();
+        texts(&Value::Table(self.system.values.clone()), &mut |text| {
+            named.extend(self.parts.get_key_value(stem(text)).map(|(name, _)| name.as_str()));
+        });
+        named
+    }
+
+    /// Whether a change of that value would change anything: of a part that the system names, of a node, or of the
+    /// system itself.
+    pub fn uses(&self, key: &str) -> bool {
+        self.part_in(key).is_none_or(|(name, _)| self.parts_in_use().contains(name))
+    }
+
+    /// Why a change of that value is refused: nothing in the system has it.
+    pub fn unused(&self, key: &str) -> PartError {
+        let known = self.parts_in_use().into_iter().collect::<Vec<_>>().join(", ");
+        let name = self.part_in(key).map_or(key, |(name, _)| name);
+        nowhere(key, format!("it would change nothing, as the machine has no part '{name}'; its parts are: {known}"))
+    }
+
     /// The node that a key begins with, the rest of the key, and the node's part. A name that is a part's, too, means
     /// the part.
     fn node_of<'k>(&self, key: &'k str) -> Result<Option<OfNode<'k>>, PartError> {
@@ -201,6 +233,16 @@ fn paths(value: &Value, place: &Place, found: &mut Vec<(String, Place)>) {
         Value::List(nodes) => nodes.iter().for_each(|node| paths(&node.value, &node.place, found)),
         Value::Table(table) => table.entries().iter().for_each(|(_, node)| paths(&node.value, &node.place, found)),
         _ => {}
+    }
+}
+
+/// Calls `found` for every text in a value.
+fn texts(value: &Value, found: &mut impl FnMut(&str)) {
+    match value {
+        Value::Text(text) => found(text),
+        Value::List(nodes) => nodes.iter().for_each(|node| texts(&node.value, found)),
+        Value::Table(table) => table.entries().iter().for_each(|(_, node)| texts(&node.value, found)),
+        Value::Integer(_) | Value::Float(_) | Value::Flag(_) => {}
     }
 }
 

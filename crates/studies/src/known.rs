@@ -40,7 +40,12 @@ pub fn study(name: &str, settings: Vec<(String, String)>) -> Result<Box<dyn Stud
         (Err(unknown), None) => return Err(unknown.into()),
     };
     let Some((name, texts)) = FOLDERS.iter().find(|(name, _)| *name == printed.name) else {
-        return Ok(Box::new(RoundsWren7::with(settings)));
+        let model = RoundsWren7::with(settings.clone());
+        let kit = model.bench().kit()?;
+        if let Some((key, _)) = settings.iter().find(|(key, _)| !kit.uses(key)) {
+            return Err(kit.unused(key).into());
+        }
+        return Ok(Box::new(model));
     };
     let files = Files::Built { folder: format!("studies/{name}"), published: printed.text, texts };
     let tests = TESTS.iter().find(|(of, _)| of == name).map_or(&[][..], |(_, tests)| tests);

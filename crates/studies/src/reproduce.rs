@@ -16,7 +16,7 @@ use analysis::half_width;
 use analysis::rounds::model::Bus;
 use lab::published::{self, PublishedError, Role, Row};
 use machine::kit::Kit;
-use machine::part::{PartError, Table, Value};
+use machine::part::PartError;
 use units::Rate;
 
 use crate::bench::{Bench, TrialError};
@@ -285,8 +285,7 @@ fn fitted_rows(fits: &[Fit]) -> BTreeSet<&str> {
 
 /// The values of a system's parts that were fitted. Parts that the system does not name do not count.
 pub fn fits(kit: &Kit) -> Vec<Fit> {
-    let mut named = BTreeSet::new();
-    texts(&kit.system.values, &mut named);
+    let named = kit.parts_in_use();
     let mut fits = Vec::new();
     for (name, part) in kit.parts.iter().filter(|(name, _)| named.contains(name.as_str())) {
         for row in part.rows() {
@@ -298,21 +297,6 @@ pub fn fits(kit: &Kit) -> Vec<Fit> {
         }
     }
     fits
-}
-
-/// All texts in a table.
-fn texts<'t>(table: &'t Table, found: &mut BTreeSet<&'t str>) {
-    fn value<'t>(of: &'t Value, found: &mut BTreeSet<&'t str>) {
-        match of {
-            Value::Text(text) => {
-                found.insert(text);
-            }
-            Value::List(nodes) => nodes.iter().for_each(|node| value(&node.value, found)),
-            Value::Table(table) => texts(table, found),
-            Value::Integer(_) | Value::Float(_) | Value::Flag(_) => {}
-        }
-    }
-    table.entries().iter().for_each(|(_, node)| value(&node.value, found));
 }
 
 #[cfg(test)]

@@ -97,8 +97,9 @@ impl Folder {
     /// Reads and checks a study. `settings` are changes to its systems that hold for all trials.
     pub fn read(files: &Files, settings: Vec<(String, String)>) -> Result<Folder, StudyError> {
         let read = file::read(files)?;
-        let bench = Bench::new(&read.system, settings);
-        bench.kit()?;
+        let bench = Bench::new(&read.system, settings.clone());
+        let kit = bench.kit()?;
+        let mut open: Vec<&str> = settings.iter().map(|(key, _)| &**key).filter(|key| !kit.uses(key)).collect();
         let mut other = read.fitted.clone();
         let systems: BTreeSet<&str> = (read.lines.values())
             .flat_map(|line| line.bound.trials.iter().flat_map(|trials| trials.experiments.iter()))
@@ -107,7 +108,12 @@ impl Folder {
             .filter(|name| *name != read.system)
             .collect();
         for name in systems {
-            other.extend(fits(&Kit::load(name)?));
+            let kit = Kit::load(name)?;
+            open.retain(|key| !kit.uses(key));
+            other.extend(fits(&kit));
+        }
+        if let Some(key) = open.first() {
+            return Err(kit.unused(key).into());
         }
         let file::Read { name, bar, rows, lines, left_out, .. } = read;
         Ok(Folder { name, bench, bar, rows, lines, other, left_out, tests: &[] })

@@ -118,9 +118,7 @@ impl<'a> Modelled<'a> {
         interrupted: &'a AtomicBool,
     ) -> Result<Modelled<'a>, PartError> {
         let mut kit = Kit::load(name)?;
-        for (key, value) in &parts {
-            kit.set(key, value)?;
-        }
+        kit.set_all(&parts)?;
         let machine = kit.build(&runtime::Runtime::simulated(), 1, &Trace::default())?;
         let tree = tree(&machine, name);
         let drives = machine.drives().iter().map(|drive| drive.name.to_string()).collect();
