@@ -134,14 +134,12 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
     }
 }
 
-/// A changed value of a part that none of the machines has, and why that is refused. Of several machines one is enough.
-/// Where `--set` took some of them away, what the file says may be about those.
+/// A value that `--set` changes of a part that none of the machines has, and why that is refused. Of several machines
+/// one is enough. What a file says may be about others: a point of a sweep over machines is kept with the values of all.
 fn unused(points: &[Point], given: &[Given]) -> Option<(String, String)> {
     let systems = || points.iter().filter_map(|point| point.experiment.system.as_ref());
-    let are_all = !given.iter().any(|given| given.setting.key.starts_with("system."));
-    let asked = |key: &&str| are_all || place_of(given, key).is_some();
     let keys = systems().flat_map(|system| system.parts.iter().map(|(key, _)| &**key));
-    let mut open: BTreeSet<&str> = keys.filter(asked).collect();
+    let mut open: BTreeSet<&str> = keys.filter(|key| place_of(given, key).is_some()).collect();
     let mut last = None;
     for system in systems() {
         if open.is_empty() {

@@ -237,6 +237,9 @@ fn a_value_of_a_part_has_to_be_of_a_machine_of_the_sweep() {
     for key in ["wren-7.pause.block-least=10 us", "wren-iv.buffer.read-fill=25 %"] {
         assert_eq!(points(&sweep, &[key]).unwrap().len(), 2, "{key}");
     }
+    // A file may say so: it is what is kept of one point of a sweep.
+    let kept = LOAD.replace("disks = 3", "disks = 3\nparts.wren-7.pause.block-least = \"10 us\"");
+    assert_eq!(points(&kept, &[]).unwrap().len(), 1);
     let said = points(&sweep, &["mg10-20tb.queue.depth=1"]).unwrap_err();
     assert!(
         said.starts_with("error: ") && said.contains("it would change nothing") && said.contains("--set:1:1"),
