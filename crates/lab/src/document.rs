@@ -134,8 +134,8 @@ fn points(source: &Source, given: &[Given]) -> Result<Vec<Point>, SourceError> {
     }
 }
 
-/// A value that `--set` changes of a part that none of the machines has, and why that is refused. Of several machines
-/// one is enough. What a file says may be about others: a point of a sweep over machines is kept with the values of all.
+/// A value that `--set` changes of a part that no machine of the points has, and why that is refused. Values in the
+/// file are not looked at: a point of a sweep over machines is kept with the values of all machines.
 fn unused(points: &[Point], given: &[Given]) -> Option<(String, String)> {
     let systems = || points.iter().filter_map(|point| point.experiment.system.as_ref());
     let keys = systems().flat_map(|system| system.parts.iter().map(|(key, _)| &**key));

@@ -99,7 +99,7 @@ pub enum PublishedError {
 
 /// The numbers of a study that come with the program.
 pub struct Printed {
-    /// What the study is called.
+    /// The name of the study.
     pub name: &'static str,
     /// The text of its file.
     pub text: &'static str,

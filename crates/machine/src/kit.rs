@@ -122,8 +122,8 @@ impl Kit {
         Ok(())
     }
 
-    /// Changes all of these values, each of which has to be of something that this machine has. (Of several machines of a
-    /// sweep, one is enough: whoever knows them all asks [`Kit::uses`].)
+    /// Changes all of these values. A value that this machine does not use is refused. Whoever has several machines, of
+    /// which one is enough, uses [`Kit::set`] and [`Kit::uses`].
     pub fn set_all(&mut self, changes: &[(String, String)]) -> Result<(), PartError> {
         changes.iter().try_for_each(|(key, text)| self.set(key, text))?;
         match changes.iter().find(|(key, _)| !self.uses(key)) {
@@ -132,7 +132,7 @@ impl Kit {
         }
     }
 
-    /// The parts that the system names. All others that come with the program are known, too, and in no node.
+    /// The parts that the system names. The kit also holds all other parts that come with the program.
     pub fn parts_in_use(&self) -> BTreeSet<&str> {
         let mut named = BTreeSet::new();
         texts(&Value::Table(self.system.values.clone()), &mut |text| {

@@ -41,10 +41,8 @@ pub fn study(name: &str, settings: Vec<(String, String)>) -> Result<Box<dyn Stud
     };
     let Some((name, texts)) = FOLDERS.iter().find(|(name, _)| *name == printed.name) else {
         let model = RoundsWren7::with(settings.clone());
-        let kit = model.bench().kit()?;
-        if let Some((key, _)) = settings.iter().find(|(key, _)| !kit.uses(key)) {
-            return Err(kit.unused(key).into());
-        }
+        // Refuses values of parts that the machine does not have.
+        model.bench().kit()?.clone().set_all(&settings)?;
         return Ok(Box::new(model));
     };
     let files = Files::Built { folder: format!("studies/{name}"), published: printed.text, texts };

@@ -1,8 +1,8 @@
 //! Studies: what somebody measured beside what a model of the same machine gives, and how good the model is by that.
 //!
 //! A study is a system, the trials on it, which number of a trial stands beside which measured row, and a test of each
-//! claim. Nearly all of it is data: a [folder](mod@study) that comes with the program or is the user's own. How a row is
-//! judged and what is counted is the same for all ([`reproduce`](mod@reproduce)).
+//! claim. Nearly all of it is data: a [folder](mod@study), the program's or the user's own. How a row is judged and
+//! what is counted is the same for all ([`reproduce`](mod@reproduce)).
 
 mod bench;
 mod comparison;

@@ -202,6 +202,7 @@ fn a_line_may_ask_for_work_counts_values_and_where_something_holds() {
         ("elapsed", "ms", "\"elapsed[disks=1; size=4 KiB]\""),
         ("unknown", "count", "\"count(storms)[disks=1; size=4 KiB]\""),
         ("bare", "count", "\"command.saves[disks=1; size=4 KiB]\""),
+        ("stranger", "ratio", "\"requests(drive-9)[disks=1; size=4 KiB] / 2\""),
     ];
     let mut published = "id,value,unit\n".to_owned();
     let mut lines = "row,experiment,point,value\n".to_owned();
@@ -228,6 +229,10 @@ fn a_line_may_ask_for_work_counts_values_and_where_something_holds() {
         ("never", "at no point holds 'rate[disks=1] < 1 IOPS'"),
         ("unknown", "no node counts 'storms'; counted are: "),
         ("bare", "no command ended on a string"),
+        (
+            "stranger",
+            "no request of a stream, operation or device 'drive-9' was counted; there are: readers, read, drive-0",
+        ),
     ] {
         assert!(row(id).status == Status::NotReproduced && row(id).remark.starts_with(said), "{:?}", row(id));
     }

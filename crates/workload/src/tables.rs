@@ -50,7 +50,8 @@ impl Sizes {
     }
 
     /// The same sizes with other shares: requests of two blocks and more come this many times as often, and the shares
-    /// of the others shrink alike. At least one request in a hundred stays small; the error is the most that this allows.
+    /// of the others shrink alike. At least one request in a hundred stays small. The error is the most that this
+    /// allows.
     pub fn with_large(&self, times: Ratio) -> Result<Sizes, Ratio> {
         let all: f64 = self.choices().map(|(_, weight)| f64::from(weight)).sum();
         let large: f64 = self.choices().filter(|(size, _)| *size > LARGE).map(|(_, weight)| f64::from(weight)).sum();

@@ -103,8 +103,8 @@ impl Upkeep {
         (drives - self.failed as usize..drives).for_each(|gone| array.fail(gone));
     }
 
-    /// Rebuilds or scrubs to the end. `new` is the drive that replaces a failed one: its place, the drive, and where its
-    /// data begin.
+    /// Rebuilds or scrubs to the end. `new` is the drive that replaces a failed one: its place, the drive, and the
+    /// beginning of its data.
     pub(crate) async fn carry_out<D: Device>(&self, array: &Array<D>, new: Option<(usize, D, Bytes)>, done: &Done) {
         let (Some(Work::Rebuild(rate) | Work::Scrub(rate)), told) = (self.work, Rc::clone(&done.0)) else { return };
         array.limit(Some(rate));

@@ -343,7 +343,9 @@ fn measured(quantity: &Quantity, outcome: &Outcome) -> Result<f64, TrialError> {
     let figures = || match name {
         None => Ok(&outcome.figures),
         Some(name) => outcome.stream(name).ok_or_else(|| {
-            TrialError::nothing(format!("no request of a stream, operation or device '{name}' was counted"))
+            let known = outcome.streams.iter().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ");
+            let said = format!("no request of a stream, operation or device '{name}' was counted; there are: {known}");
+            TrialError::nothing(said)
         }),
     };
     Ok(match quantity.measure {

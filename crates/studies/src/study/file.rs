@@ -30,7 +30,7 @@ pub enum Files {
     Folder(PathBuf),
     /// In the program.
     Built {
-        /// What the folder is called in messages.
+        /// The name of the folder in messages.
         folder: String,
         /// The text of what was measured.
         published: &'static str,
