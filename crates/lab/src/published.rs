@@ -48,14 +48,6 @@ impl Row {
     pub fn value(&self) -> Option<f64> {
         self.printed.parse().ok()
     }
-    /// The value of a condition.
-    pub fn condition(&self, key: &str) -> Option<&str> {
-        self.conditions.get(key).map(String::as_str)
-    }
-    /// The value of a condition that is a number.
-    pub fn number(&self, key: &str) -> Option<f64> {
-        self.condition(key)?.parse().ok()
-    }
     /// Marked as a likely misprint, or contradicted elsewhere.
     pub fn disputed(&self) -> bool {
         self.note.starts_with("SUSPECT:") || self.note.starts_with("CONFLICT:")

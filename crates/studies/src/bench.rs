@@ -23,7 +23,7 @@ use machine::kit::Kit;
 use machine::load::Load;
 use machine::part::PartError;
 use rayon::prelude::*;
-use record::{PartName, Phase, PhaseName};
+use record::{PartName, PhaseName};
 use units::{Bytes, Duration, Frequency, Rate};
 
 use lab::Experiment;
@@ -47,12 +47,6 @@ impl TrialError {
     pub fn nothing(reason: impl std::fmt::Display) -> TrialError {
         TrialError::Nothing(reason.to_string())
     }
-}
-
-/// A trial of a study, as its rows ask for it.
-pub trait Trial {
-    /// The experiment that it is.
-    fn experiment(&self) -> Experiment;
 }
 
 /// What came of a trial, or why nothing did.
@@ -93,8 +87,6 @@ pub struct Outcome {
     pub phases: BTreeMap<(String, String), Duration>,
     /// See [`Outcome::phases`].
     pub traced: u64,
-    /// Counted requests of each disk.
-    pub completions: Vec<u64>,
     /// Every counted completion, in order of time within each pass.
     pub finishes: Vec<Finish>,
     /// Figures of all requests.
@@ -135,9 +127,6 @@ impl Outcome {
         let mut merged = Merged::at_most(usize::MAX);
         let visited = run.recording.visit(|rows| {
             merged.add(rows);
-            for row in rows.iter().filter(|row| row.phase == Phase::Measure) {
-                passes[usize::from(row.pass)].completions[usize::from(row.device)] += 1;
-            }
             Ok::<(), record::RawError>(())
         });
         visited.expect("the rows of a trial are in memory");
@@ -145,7 +134,6 @@ impl Outcome {
         for pass in &passes {
             all.traced += pass.traced;
             all.finishes.extend(&pass.finishes);
-            all.completions.iter_mut().zip(&pass.completions).for_each(|(sum, count)| *sum += count);
             for (key, time) in &pass.phases {
                 *all.phases.entry(key.clone()).or_default() += *time;
             }
@@ -166,7 +154,6 @@ impl Outcome {
             load,
             phases: BTreeMap::new(),
             traced: 0,
-            completions: vec![0; disks.len()],
             finishes: Vec::new(),
             figures,
             streams,
@@ -190,14 +177,6 @@ impl Outcome {
         let sum: Duration =
             self.phases.iter().filter(|((part, phase), _)| choose(part, phase)).map(|(_, time)| *time).sum();
         if self.traced == 0 { Duration::ZERO } else { sum / self.traced }
-    }
-    /// What share of the time the idle loop did not run.
-    pub fn host_utilization(&self) -> f64 {
-        self.load.host_utilization().expect("the studies' machines have a processor").get()
-    }
-    /// What share of the time a string was not free.
-    pub fn string_utilization(&self, string: usize) -> f64 {
-        self.load.utilization(&format!("string-{string}")).get()
     }
 }
 
@@ -309,15 +288,15 @@ impl Bench {
     }
 
     /// What comes of a trial: of all its passes, or of the one that is looked at.
-    pub fn run(&self, trial: &impl Trial) -> Result<Arc<Outcome>, TrialError> {
+    pub fn run(&self, trial: &Experiment) -> Result<Arc<Outcome>, TrialError> {
         let whole = self.whole(trial)?;
         let alone = self.pass.get().and_then(|pass| whole.passes.get(pass)).map(Arc::clone);
         Ok(alone.unwrap_or(whole))
     }
 
     /// What comes of all passes of a trial.
-    fn whole(&self, trial: &impl Trial) -> Known {
-        let mut experiment = trial.experiment();
+    fn whole(&self, trial: &Experiment) -> Known {
+        let mut experiment = trial.clone();
         experiment.seed = self.seed.get().unwrap_or(experiment.seed);
         experiment.run.passes = experiment.run.passes.saturating_mul(self.repeat.get());
         let key = self.key(&experiment);
@@ -392,26 +371,21 @@ mod tests {
     use lab::System;
 
     /// Random reads of one disk in blocks of so many KiB, for a second.
-    struct Second(u64);
-
-    impl Trial for Second {
-        fn experiment(&self) -> Experiment {
-            let second = Duration::seconds(1);
-            let mut stream = Stream::closed("reader", Mix::READS, Pattern::Random, Bytes::kib(self.0), 1);
-            stream.limits = Limits { time: Some(second), ..Limits::NONE };
-            let mut experiment = Experiment::new("trial", second, vec![stream]);
-            let disks = vec!["disk-0.0".to_owned()];
-            let name = "sparc20-wren7".to_owned();
-            experiment.system =
-                Some(System { name, way: Way::Raw, disks, parts: Vec::new(), spans: false, each: true });
-            experiment
-        }
+    fn second(kib: u64) -> Experiment {
+        let second = Duration::seconds(1);
+        let mut stream = Stream::closed("reader", Mix::READS, Pattern::Random, Bytes::kib(kib), 1);
+        stream.limits = Limits { time: Some(second), ..Limits::NONE };
+        let mut experiment = Experiment::new("trial", second, vec![stream]);
+        let disks = vec!["disk-0.0".to_owned()];
+        let name = "sparc20-wren7".to_owned();
+        experiment.system = Some(System { name, way: Way::Raw, disks, parts: Vec::new(), spans: false, each: true });
+        experiment
     }
 
     #[test]
     fn what_is_run_ahead_is_what_is_run_when_it_is_asked_for() {
         let at = |bench: &Bench, kib| {
-            let outcome = bench.run(&Second(kib)).unwrap();
+            let outcome = bench.run(&second(kib)).unwrap();
             outcome.finishes.iter().map(|finish| finish.at).collect::<Vec<_>>()
         };
         let (ahead, asked) = (Bench::new("sparc20-wren7", Vec::new()), Bench::new("sparc20-wren7", Vec::new()));
@@ -419,17 +393,17 @@ mod tests {
         let asks = Cell::new(0);
         let two = || {
             asks.set(asks.get() + 1);
-            let _ = ahead.run(&Second(16)).and_then(|_| ahead.run(&Second(64)));
+            let _ = ahead.run(&second(16)).and_then(|_| ahead.run(&second(64)));
         };
-        let one = || drop(ahead.run(&Second(32)));
+        let one = || drop(ahead.run(&second(32)));
         let questions: [&dyn Fn(); 2] = [&one, &two];
         ahead.prepare(questions);
         assert_eq!(asks.get(), 3, "as often as it finds something, and once more");
         for kib in [16, 32, 64] {
-            assert!(ahead.knows(&Second(kib).experiment()));
+            assert!(ahead.knows(&second(kib)));
             assert_eq!(at(&ahead, kib), at(&asked, kib), "{kib} KiB");
         }
-        assert!(!ahead.knows(&Second(128).experiment()));
+        assert!(!ahead.knows(&second(128)));
     }
 
     #[test]
@@ -437,10 +411,10 @@ mod tests {
         let finishes = |seed: Option<u64>| {
             let bench = Bench::new("sparc20-wren7", Vec::new());
             seed.iter().for_each(|seed| bench.draw_from(*seed));
-            let outcome = bench.run(&Second(16)).unwrap();
+            let outcome = bench.run(&second(16)).unwrap();
             outcome.finishes.iter().map(|finish| finish.at).collect::<Vec<_>>()
         };
-        let own = Second(16).experiment().seed;
+        let own = second(16).seed;
         assert!(finishes(None).len() > 10);
         assert_eq!(finishes(None), finishes(Some(own)), "a trial has a seed of its own");
         assert_ne!(finishes(Some(own)), finishes(Some(own + 1)));
@@ -451,8 +425,8 @@ mod tests {
         let finishes = |times: u16| {
             let bench = Bench::new("sparc20-wren7", Vec::new());
             bench.repeat(times);
-            let outcome = bench.run(&Second(16)).unwrap();
-            assert_eq!(outcome.pass_count(), usize::from(times * Second(16).experiment().run.passes));
+            let outcome = bench.run(&second(16)).unwrap();
+            assert_eq!(outcome.pass_count(), usize::from(times * second(16).run.passes));
             outcome.finishes.clone()
         };
         let (once, thrice) = (finishes(1), finishes(3));

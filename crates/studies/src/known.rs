@@ -6,7 +6,6 @@ use lab::published::printed;
 
 use crate::raid_i;
 use crate::reproduce::Study;
-use crate::rounds_wren7::RoundsWren7;
 use crate::study::{Files, Folder, StudyError, Test};
 
 /// A study's files beside its numbers, by name.
@@ -26,8 +25,9 @@ macro_rules! folder {
     };
 }
 
-/// Those that are data.
-const FOLDERS: [(&str, Texts); 4] = [folder!("raid-i"), folder!("max"), folder!("scb"), folder!("vax")];
+/// All of them.
+const FOLDERS: [(&str, Texts); 5] =
+    [folder!("raid-i"), folder!("rounds"), folder!("max"), folder!("scb"), folder!("vax")];
 
 /// Tests of claims that no expression says, by study.
 const TESTS: [(&str, &[(&str, Test)]); 1] = [("raid-i", raid_i::TESTS)];
@@ -39,12 +39,7 @@ pub fn study(name: &str, settings: Vec<(String, String)>) -> Result<Box<dyn Stud
         (Err(_), Some(files)) => return Ok(Box::new(Folder::read(&files, settings)?)),
         (Err(unknown), None) => return Err(unknown.into()),
     };
-    let Some((name, texts)) = FOLDERS.iter().find(|(name, _)| *name == printed.name) else {
-        let model = RoundsWren7::with(settings.clone());
-        // Refuses values of parts that the machine does not have.
-        model.bench().kit()?.clone().set_all(&settings)?;
-        return Ok(Box::new(model));
-    };
+    let (name, texts) = FOLDERS.iter().find(|(name, _)| *name == printed.name).expect("each study has its folder");
     let files = Files::Built { folder: format!("studies/{name}"), published: printed.text, texts };
     let tests = TESTS.iter().find(|(of, _)| of == name).map_or(&[][..], |(_, tests)| tests);
     Ok(Box::new(Folder::read(&files, settings)?.with_tests(tests)))

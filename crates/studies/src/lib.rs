@@ -1,7 +1,7 @@
 //! Studies: what somebody measured beside what a model of the same machine gives, and how good the model is by that.
 //!
 //! A study is a system, the trials on it, which number of a trial stands beside which measured row, and a test of each
-//! claim. Nearly all of it is data: a [folder](mod@study), the program's or the user's own. How a row is judged and
+//! claim. All of it is data but for two claims: a [folder](mod@study), the program's or the user's own. How a row is judged and
 //! what is counted is the same for all ([`reproduce`](mod@reproduce)).
 
 mod bench;
@@ -9,7 +9,6 @@ mod comparison;
 mod known;
 mod raid_i;
 pub mod reproduce;
-mod rounds_wren7;
 pub mod study;
 
 pub use comparison::compare;

@@ -17,18 +17,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use lab::SourceError;
 use lab::published::{PublishedError, Role, Row};
 use machine::kit::Kit;
+use units::Duration;
 
 use crate::bench::{Bench, TrialError};
-use crate::reproduce::{Answer, Bar, Fit, Part, Study, fits};
+use crate::reproduce::{Answer, Bar, Beside, Fit, Part, Study, fits};
 
 mod bound;
+mod deltas;
 mod expression;
 mod file;
+mod formulas;
+mod measure;
+mod measured;
 mod points;
 mod unit;
 
-use bound::Bound;
+use bound::{Bound, Context};
+use deltas::Pattern;
+use expression::What;
 pub use file::Files;
+use formulas::Formulas;
+use measure::Measure;
 use unit::Amount;
 
 /// A test of a claim that is about no trial: what it says of the study's system, and why.
@@ -46,6 +55,10 @@ pub struct Folder {
     other: Vec<Fit>,
     /// Rows that nothing is said of, and why.
     left_out: BTreeMap<String, String>,
+    /// Times between completions are cut off to whole ones of this.
+    whole: Option<Duration>,
+    /// The constants of the formulas for rounds.
+    formulas: Option<Formulas>,
     /// Of claims that no line is about.
     tests: &'static [(&'static str, Test)],
 }
@@ -115,8 +128,8 @@ impl Folder {
         if let Some(key) = open.first() {
             return Err(kit.unused(key).into());
         }
-        let file::Read { name, bar, rows, lines, left_out, .. } = read;
-        Ok(Folder { name, bench, bar, rows, lines, other, left_out, tests: &[] })
+        let file::Read { name, bar, rows, lines, left_out, whole, formulas, .. } = read;
+        Ok(Folder { name, bench, bar, rows, lines, other, left_out, whole, formulas, tests: &[] })
     }
 
     /// With tests of claims, by their names.
@@ -130,6 +143,10 @@ impl Folder {
         }
         self.tests = tests;
         self
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { bench: &self.bench, whole: self.whole, formulas: self.formulas.as_ref() }
     }
 }
 
@@ -155,9 +172,9 @@ impl Study for Folder {
             return Ok(Answer::Nothing { reason: format!("{file} does not say what it is of the model") });
         };
         match line.unit {
-            Some(one) => Ok(Answer::Number(line.bound.number(&self.bench, &line.text)? / one.value)),
+            Some(one) => Ok(Answer::Number(line.bound.number(&self.context(), &line.text)? / one.value)),
             None => {
-                let (kept, evidence) = line.bound.truth(&self.bench, &line.text)?;
+                let (kept, evidence) = line.bound.truth(&self.context(), &line.text)?;
                 Ok(Answer::Claim { kept, evidence })
             }
         }
@@ -183,6 +200,25 @@ impl Study for Folder {
         let mut named = known;
         let is_new = |fit: &&Fit| named.insert(fit.parameter.clone());
         self.other.iter().filter(is_new).cloned().collect()
+    }
+
+    /// A line for each number that is `rounds.possible`.
+    fn beside(&self) -> Result<Vec<Beside>, TrialError> {
+        let Some(formulas) = &self.formulas else { return Ok(Vec::new()) };
+        let mut lines = Vec::new();
+        for row in &self.rows {
+            let Some(line) = self.lines.get(&row.id) else { continue };
+            let quantity = match line.bound.expression.root.what {
+                What::Quantity(index) => &line.bound.expression.quantities[index],
+                _ => continue,
+            };
+            if let (Measure::Rounds(Pattern::Possible), [trials]) = (quantity.measure, &line.bound.trials[..])
+                && let [experiment] = &trials.experiments[..]
+            {
+                lines.extend(formulas.beside(&self.context(), row, experiment)?);
+            }
+        }
+        Ok(lines)
     }
 
     fn bar(&self) -> Bar {

@@ -91,6 +91,8 @@ fn a_number_that_an_experiment_was_fitted_on_does_not_count() {
 
 #[test]
 fn what_is_wrong_is_said_with_file_and_line() {
+    let formulas = "[formulas]\nbus = \"time()[reads; disks=1; size=4 KiB]\"\nmedium = \"2 MB/s\"\nrevolution = \"16 ms\"\n\
+                    seek = { least = \"2 ms\", mean = \"15 ms\", greatest = \"34 ms\" }\n[bar]";
     for (file, was, is, line, said) in [
         (
             "rows.csv",
@@ -158,6 +160,11 @@ fn what_is_wrong_is_said_with_file_and_line() {
             "there is no number 'reads/none' in published.csv",
         ),
         ("study.toml", "within-10 = 0.7", "within-10 = 70", 8, "shares are from 0 to 1"),
+        ("rows.csv", "128 KiB,bandwidth", "128 KiB,bandwidth * formula.large / 1 s", 3, "study.toml has no [formulas]"),
+        ("rows.csv", "128 KiB,bandwidth", "128 KiB,bandwidth * delta.count(20 ms)", 3, "is no bound of deltas"),
+        ("rows.csv", "128 KiB,bandwidth", "128 KiB,in-rounds", 3, "a comparison, where a number is wanted"),
+        ("study.toml", "[bar]", "[deltas]\nwhole = \"0 ms\"\n[bar]", 9, "times are cut off to whole units"),
+        ("study.toml", "[bar]", formulas, 9, "a rate is wanted"),
         ("study.toml", "server.toml", "other.toml", 0, "other.toml"),
         ("experiments/reads.toml", "[system]\nname = \"../server.toml\"\nway = \"raw\"\ndisks = 1\n", "", 0, "system"),
         ("experiments/reads.toml", "depth = 8", "depth = 0", 18, "depth"),

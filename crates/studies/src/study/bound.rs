@@ -4,17 +4,14 @@
 //! number by number, a single number with each of a list; `min`, `max` and `mean` make one number of a list. What is
 //! left must be one number, or one truth.
 
-use std::collections::BTreeSet;
-
-use lab::Experiment;
+use crate::bench::{Bench, TrialError};
 use machine::kit::Kit;
-use machine::load::Reading;
-use machine::scsi::target::BLOCK;
 use units::Duration;
 
-use crate::bench::{Bench, Outcome, Trial, TrialError};
-
-use super::expression::{Deed, Expression, Fault, Measure, Moment, Node, Operator, Over, Quantity, What};
+use super::expression::{Expression, Fault, Node, Operator, Over, What};
+use super::formulas::Formulas;
+use super::measure::Measure;
+use super::measured::measured;
 use super::points::Trials;
 use super::unit::{Amount, Dimension, amount};
 
@@ -22,6 +19,16 @@ use super::unit::{Amount, Dimension, amount};
 const TESTS_SHOWN: usize = 3;
 /// Of what tests are about, so many numbers are shown.
 const QUANTITIES_SHOWN: usize = 8;
+
+/// What expressions are computed with.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'s> {
+    pub bench: &'s Bench,
+    /// Times between completions are cut off to whole ones of this.
+    pub whole: Option<Duration>,
+    /// The constants of the formulas for rounds, if the study has some.
+    pub formulas: Option<&'s Formulas>,
+}
 
 /// An expression and the trials of its quantities, each with those of its points.
 pub(crate) struct Bound {
@@ -41,14 +48,6 @@ pub(crate) enum Kind {
 enum Value {
     Truth(bool),
     Numbers(Vec<f64>),
-}
-
-struct Of<'e>(&'e Experiment);
-
-impl Trial for Of<'_> {
-    fn experiment(&self) -> Experiment {
-        self.0.clone()
-    }
 }
 
 impl Bound {
@@ -93,9 +92,14 @@ impl Bound {
             What::Quantity(index) => {
                 let quantity = &self.expression.quantities[*index];
                 let count = if quantity.measure == Measure::Value { 1 } else { self.trials[*index].experiments.len() };
-                Ok((Kind::Number(quantity.dimension), count))
+                match quantity.measure.is_truth() {
+                    true => Ok((Kind::Truth, count)),
+                    false => Ok((Kind::Number(quantity.dimension), count)),
+                }
             }
-            What::Negative(inner) => number(inner).map(|(dimension, count)| (Kind::Number(dimension), count)),
+            What::Negative(inner) | What::MiddlePass(inner) => {
+                number(inner).map(|(dimension, count)| (Kind::Number(dimension), count))
+            }
             What::Not(inner) => match truth(inner)? {
                 1 => Ok((Kind::Truth, 1)),
                 count => Err(self.many(inner, count)),
@@ -150,8 +154,8 @@ impl Bound {
     }
 
     /// The number, in bytes and seconds.
-    pub fn number(&self, bench: &Bench, text: &str) -> Result<f64, TrialError> {
-        match self.value(bench, text, &self.expression.root)? {
+    pub fn number(&self, by: &Context, text: &str) -> Result<f64, TrialError> {
+        match self.value(by, text, &self.expression.root)? {
             Value::Numbers(numbers) if numbers.len() == 1 => Ok(numbers[0]),
             other => unreachable!("it was checked: {other:?}"),
         }
@@ -159,12 +163,12 @@ impl Bound {
 
     /// Whether it holds, and the quantities that say so. Of tests that must all hold, those that do not are named, with
     /// their quantities alone.
-    pub fn truth(&self, bench: &Bench, text: &str) -> Result<(bool, String), TrialError> {
+    pub fn truth(&self, by: &Context, text: &str) -> Result<(bool, String), TrialError> {
         let mut tests = Vec::new();
         self.expression.root.tests(&mut tests);
         let (mut broken, all) = (Vec::new(), tests.len());
         for test in tests {
-            let Value::Truth(holds) = self.value(bench, text, test)? else { unreachable!("it was checked") };
+            let Value::Truth(holds) = self.value(by, text, test)? else { unreachable!("it was checked") };
             broken.extend((!holds).then_some(test));
         }
         let mut shown: Vec<String> = Vec::new();
@@ -183,9 +187,11 @@ impl Bound {
         for index in indices {
             let quantity = &self.expression.quantities[index];
             let dimension = quantity.dimension;
-            let numbers = self.quantity(bench, index)?;
-            let amounts: Vec<String> =
-                numbers.into_iter().map(|value| Amount { value, dimension }.to_string()).collect();
+            let said = |value: f64| match quantity.measure.is_truth() {
+                true => if value == 0.0 { "no" } else { "yes" }.to_owned(),
+                false => Amount { value, dimension }.to_string(),
+            };
+            let amounts: Vec<String> = self.quantity(by, index)?.into_iter().map(said).collect();
             let said = format!("{} = {}", &text[quantity.place.clone()], amounts.join(", "));
             if !quantities.contains(&said) {
                 quantities.push(said);
@@ -198,16 +204,23 @@ impl Bound {
         Ok((broken.is_empty(), shown.join("; ")))
     }
 
-    fn value(&self, bench: &Bench, text: &str, node: &Node) -> Result<Value, TrialError> {
-        let numbers = |of: &Node| match self.value(bench, text, of)? {
+    fn value(&self, by: &Context, text: &str, node: &Node) -> Result<Value, TrialError> {
+        let numbers = |of: &Node| match self.value(by, text, of)? {
             Value::Numbers(numbers) => Ok::<_, TrialError>(numbers),
             Value::Truth(_) => unreachable!("it was checked"),
         };
         Ok(match &node.what {
             What::Number(amount) => Value::Numbers(vec![amount.value]),
-            What::Quantity(index) => Value::Numbers(self.quantity(bench, *index)?),
+            What::Quantity(index) => {
+                let numbers = self.quantity(by, *index)?;
+                match self.expression.quantities[*index].measure.is_truth() {
+                    true => Value::Truth(numbers.into_iter().all(|number| number != 0.0)),
+                    false => Value::Numbers(numbers),
+                }
+            }
+            What::MiddlePass(inner) => Value::Numbers(self.middle_pass(by, text, inner)?),
             What::Negative(inner) => Value::Numbers(numbers(inner)?.into_iter().map(|number| -number).collect()),
-            What::Not(inner) => Value::Truth(self.value(bench, text, inner)? == Value::Truth(false)),
+            What::Not(inner) => Value::Truth(self.value(by, text, inner)? == Value::Truth(false)),
             What::Over(over, inner) => {
                 let mut all = Vec::new();
                 for of in inner {
@@ -219,11 +232,11 @@ impl Bound {
                 })
             }
             What::Share(test) => {
-                let holds = self.holds(bench, text, test)?;
+                let holds = self.holds(by, text, test)?;
                 Value::Numbers(vec![holds.iter().filter(|holds| **holds).count() as f64 / holds.len() as f64])
             }
             What::Where(over, key, test) => {
-                let holds = self.holds(bench, text, test)?;
+                let holds = self.holds(by, text, test)?;
                 let values = self.along(key, test, holds.len()).expect("it was checked");
                 let those: Vec<f64> =
                     values.iter().zip(holds).filter(|(_, holds)| *holds).map(|(value, _)| value.value).collect();
@@ -233,10 +246,10 @@ impl Bound {
                 Value::Numbers(vec![one])
             }
             // Of many points, all must.
-            What::Within(..) => Value::Truth(self.holds(bench, text, node)?.into_iter().all(|holds| holds)),
+            What::Within(..) => Value::Truth(self.holds(by, text, node)?.into_iter().all(|holds| holds)),
             What::Two(operator, left, right) => match operator {
                 Operator::And | Operator::Or => {
-                    let [a, b] = [left, right].map(|of| self.value(bench, text, of));
+                    let [a, b] = [left, right].map(|of| self.value(by, text, of));
                     let (Value::Truth(a), Value::Truth(b)) = (a?, b?) else { unreachable!("it was checked") };
                     Value::Truth(if *operator == Operator::And { a && b } else { a || b })
                 }
@@ -251,14 +264,53 @@ impl Bound {
                     }
                     Value::Numbers(pairs(&numbers(left)?, &below, |a, b| a / b))
                 }
-                _ => Value::Truth(self.holds(bench, text, node)?.into_iter().all(|holds| holds)),
+                _ => Value::Truth(self.holds(by, text, node)?.into_iter().all(|holds| holds)),
             },
         })
     }
 
+    /// The median over the passes that come to anything, number by number; where one pass is looked at, what it comes to
+    /// there.
+    fn middle_pass(&self, by: &Context, text: &str, inner: &Node) -> Result<Vec<f64>, TrialError> {
+        let mut quantities = Vec::new();
+        inner.quantities(&mut quantities);
+        let trials = quantities.into_iter().flat_map(|index| self.trials[index].experiments.iter());
+        // All are asked for before one is given up, as in `quantity`.
+        let outcomes: Vec<_> = trials.map(|experiment| by.bench.run(experiment)).collect();
+        let mut passes = usize::MAX;
+        for outcome in outcomes {
+            passes = passes.min(outcome?.pass_count());
+        }
+        let numbers = || match self.value(by, text, inner)? {
+            Value::Numbers(numbers) => Ok::<_, TrialError>(numbers),
+            Value::Truth(_) => unreachable!("it was checked"),
+        };
+        if passes == 1 || passes == usize::MAX {
+            return numbers();
+        }
+        let mut alone = Vec::new();
+        let mut nothing = None;
+        for pass in 0..passes {
+            match by.bench.in_pass(pass, numbers) {
+                Ok(numbers) => alone.push(numbers),
+                Err(error @ TrialError::Nothing(_)) => nothing = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if let (true, Some(nothing)) = (alone.is_empty(), nothing) {
+            return Err(nothing);
+        }
+        let median = |at: usize| {
+            let mut of: Vec<f64> = alone.iter().map(|numbers| numbers[at]).collect();
+            of.sort_by(f64::total_cmp);
+            of[of.len() / 2]
+        };
+        Ok((0..alone[0].len()).map(median).collect())
+    }
+
     /// Whether a comparison holds, point by point.
-    fn holds(&self, bench: &Bench, text: &str, test: &Node) -> Result<Vec<bool>, TrialError> {
-        let numbers = |of: &Node| match self.value(bench, text, of)? {
+    fn holds(&self, by: &Context, text: &str, test: &Node) -> Result<Vec<bool>, TrialError> {
+        let numbers = |of: &Node| match self.value(by, text, of)? {
             Value::Numbers(numbers) => Ok::<_, TrialError>(numbers),
             Value::Truth(_) => unreachable!("it was checked"),
         };
@@ -284,23 +336,28 @@ impl Bound {
     }
 
     /// What a quantity came to at its points.
-    fn quantity(&self, bench: &Bench, index: usize) -> Result<Vec<f64>, TrialError> {
+    fn quantity(&self, by: &Context, index: usize) -> Result<Vec<f64>, TrialError> {
         let quantity = &self.expression.quantities[index];
         if quantity.measure == Measure::Value {
             let key = &quantity.names[0];
-            let amount = said_of(bench.kit()?, key).map_err(TrialError::nothing)?;
+            let amount = said_of(by.bench.kit()?, key).map_err(TrialError::nothing)?;
             if amount.dimension != quantity.dimension {
                 let said = format!("'{key}' was {}, and is {} now", quantity.dimension, amount.dimension);
                 return Err(TrialError::nothing(said));
             }
             return Ok(vec![amount.value]);
         }
+        if let Measure::Formula(term) = quantity.measure {
+            let formulas = by.formulas.ok_or_else(|| TrialError::nothing("the study has no constants of formulas"))?;
+            let experiments = self.trials[index].experiments.iter();
+            return experiments.map(|experiment| formulas.term(by.bench, experiment, term)).collect();
+        }
         let mut numbers = Vec::new();
         // All are asked for before one is given up, so that they run side by side (`Bench::prepare`).
         let outcomes: Vec<_> =
-            self.trials[index].experiments.iter().map(|experiment| bench.run(&Of(experiment))).collect();
+            self.trials[index].experiments.iter().map(|experiment| by.bench.run(experiment)).collect();
         for outcome in outcomes {
-            numbers.push(measured(quantity, &*outcome?)?);
+            numbers.push(measured(quantity, &*outcome?, by.whole)?);
         }
         Ok(numbers)
     }
@@ -334,131 +391,4 @@ pub(crate) fn said_of(kit: &Kit, key: &str) -> Result<Amount, String> {
         Err(error) => return Err(error.to_string()),
     };
     amount(text.trim_matches('"')).ok_or_else(|| format!("'{key}' is {text}, which is no number with a unit"))
-}
-
-/// A quantity of an outcome.
-fn measured(quantity: &Quantity, outcome: &Outcome) -> Result<f64, TrialError> {
-    let name = quantity.names.first().map(String::as_str);
-    let node = || name.expect("it was checked");
-    let figures = || match name {
-        None => Ok(&outcome.figures),
-        Some(name) => outcome.stream(name).ok_or_else(|| {
-            let known = outcome.streams.iter().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ");
-            let said = format!("no request of a stream, operation or device '{name}' was counted; there are: {known}");
-            TrialError::nothing(said)
-        }),
-    };
-    Ok(match quantity.measure {
-        Measure::Bandwidth => figures()?.bandwidth.get(),
-        Measure::Rate => figures()?.iops.get(),
-        Measure::Requests => figures()?.requests as f64,
-        Measure::Elapsed => outcome.elapsed.as_seconds(),
-        Measure::Latency(moment) => {
-            let latency = figures()?.latency.ok_or_else(|| TrialError::nothing("no request was counted"))?;
-            let time = match moment {
-                Moment::Mean => latency.mean,
-                Moment::Min => latency.min,
-                Moment::P50 => latency.p50,
-                Moment::P90 => latency.p90,
-                Moment::P99 => latency.p99,
-                Moment::P999 => latency.p999,
-                Moment::Max => latency.max,
-            };
-            time.as_seconds()
-        }
-        Measure::Used => match quantity.names.get(1) {
-            Some(what) => time_of(outcome, node(), what)?.as_seconds() / outcome.elapsed.as_seconds(),
-            None => used(outcome, node())?,
-        },
-        Measure::Busy => {
-            let time = match quantity.names.get(1) {
-                Some(what) => time_of(outcome, node(), what)?.as_seconds(),
-                None => used(outcome, node())? * outcome.elapsed.as_seconds(),
-            };
-            // The commands of the same time, where drives count them.
-            let each = if outcome.requests > 0 { outcome.requests } else { outcome.figures.requests };
-            time / each as f64
-        }
-        Measure::Count => {
-            let what = node();
-            if !outcome.load.gauges.iter().any(|gauge| gauge.what == what && is_counted(gauge.reading)) {
-                let counted = outcome.load.gauges.iter().filter(|gauge| is_counted(gauge.reading));
-                let known: BTreeSet<&str> = counted.map(|gauge| gauge.what).collect();
-                let known = known.into_iter().collect::<Vec<_>>().join(", ");
-                return Err(TrialError::nothing(format!("no node counts '{what}'; counted are: {known}")));
-            }
-            outcome.load.count(what) as f64
-        }
-        Measure::Command(deed) => {
-            let passages = &outcome.load.passages;
-            // Commands are counted on all machines, what they did on strings only there.
-            if passages.tenures == 0 {
-                return Err(TrialError::nothing("no command ended on a string of this machine"));
-            }
-            let sum = match deed {
-                Deed::Tenures => passages.tenures as f64,
-                Deed::Disconnects => passages.disconnects as f64,
-                Deed::Saves => passages.saves as f64,
-                Deed::FirstBurst => (passages.first_burst * BLOCK.get()) as f64,
-                Deed::TargetPauses => passages.target_pauses.as_seconds(),
-                Deed::InitiatorPauses => passages.initiator_pauses.as_seconds(),
-            };
-            sum / passages.commands as f64
-        }
-        Measure::Value => unreachable!("a value is of no outcome"),
-        Measure::TimeExcept => {
-            for name in &quantity.names {
-                spans(outcome, |part, _| part == name)?;
-            }
-            outcome.mean(|part, _| !quantity.names.iter().any(|name| name == part)).as_seconds()
-        }
-        Measure::Time => {
-            let phase = quantity.names.get(1).map(String::as_str);
-            spans(outcome, |part, of| name.is_none_or(|name| name == part) && phase.is_none_or(|phase| phase == of))?
-                .as_seconds()
-        }
-    })
-}
-
-fn is_counted(reading: Reading) -> bool {
-    matches!(reading, Reading::Count(_) | Reading::Most(_))
-}
-
-/// For what share of the time a node, or a part of it such as "fs programs", was at work.
-fn used(outcome: &Outcome, node: &str) -> Result<f64, TrialError> {
-    let worked = outcome.load.at_work();
-    let at_work = worked.iter().find(|(known, _)| *known == node).map(|(_, share)| share.get());
-    let within = || outcome.load.utilizations().into_iter().find(|(label, _)| label == node);
-    let at_work = at_work.or_else(|| within().map(|(_, share)| share.get()));
-    at_work.ok_or_else(|| {
-        let known: Vec<&str> = worked.iter().map(|(node, _)| *node).collect();
-        TrialError::nothing(format!("no node '{node}' says how much it works; these do: {}", known.join(", ")))
-    })
-}
-
-/// For how long a node was at something.
-fn time_of(outcome: &Outcome, node: &str, what: &str) -> Result<Duration, TrialError> {
-    let is_time = |reading| !is_counted(reading);
-    if outcome.load.reading(node, what).is_some_and(is_time) {
-        return Ok(outcome.load.time(node, what));
-    }
-    let known: Vec<&str> = (outcome.load.gauges.iter())
-        .filter(|gauge| &*gauge.node == node && is_time(gauge.reading) && !gauge.what.is_empty())
-        .map(|gauge| gauge.what)
-        .collect();
-    let said = match known.is_empty() {
-        true => format!("'{node}' does not say what its time goes to"),
-        false => format!("'{node}' does not say how long it was at '{what}'; it says: {}", known.join(", ")),
-    };
-    Err(TrialError::nothing(said))
-}
-
-/// The mean time of a request in chosen spans, of which there have to be some.
-fn spans(outcome: &Outcome, chosen: impl Fn(&str, &str) -> bool) -> Result<Duration, TrialError> {
-    if !outcome.phases.keys().any(|(part, of)| chosen(part, of)) {
-        let known: Vec<String> = outcome.phases.keys().map(|(part, phase)| format!("{part} {phase}")).collect();
-        let said = format!("no request had spans of that part and phase; there are: {}", known.join(", "));
-        return Err(TrialError::nothing(said));
-    }
-    Ok(outcome.mean(chosen))
 }

@@ -6,7 +6,8 @@
 //! sum      = product { ("+" | "-") product }
 //! product  = factor { ("*" | "/") factor }
 //! factor   = "-" factor | "(" truth ")" | ("min" | "max" | "mean") "(" sum { "," sum } ")" | "abs" "(" sum ")"
-//!          | ("min" | "max" | "mean") "(" KEY "where" test ")" | "share" "(" test ")" | NUMBER [UNIT] | quantity
+//!          | ("min" | "max" | "mean") "(" KEY "where" test ")" | "share" "(" test ")" | "middle-pass" "(" sum ")"
+//!          | NUMBER [UNIT] | quantity
 //! quantity = NAME [ "(" NAME { "," NAME } ")" ] [ "[" [EXPERIMENT ";"] KEY "=" VALUE { ";" KEY "=" VALUE } "]" ]
 //! ```
 //!
@@ -18,6 +19,8 @@
 
 use std::ops::Range;
 
+use super::deltas::Bounds;
+use super::measure::{MEASURES, Measure};
 use super::unit::{Amount, Dimension, Units};
 
 /// A part of an expression and where it stands in its text.
@@ -52,7 +55,9 @@ impl Node {
         match &self.what {
             What::Number(_) => {}
             What::Quantity(index) => into.push(*index),
-            What::Negative(inner) | What::Not(inner) | What::Share(inner) => inner.quantities(into),
+            What::Negative(inner) | What::Not(inner) | What::Share(inner) | What::MiddlePass(inner) => {
+                inner.quantities(into);
+            }
             What::Where(_, _, test) => test.quantities(into),
             What::Over(_, inner) => inner.iter().for_each(|node| node.quantities(into)),
             What::Two(_, left, right) => [left, right].into_iter().for_each(|node| node.quantities(into)),
@@ -78,6 +83,8 @@ pub(crate) enum What {
     Where(Over, String, Box<Node>),
     /// For what share of its points a test holds.
     Share(Box<Node>),
+    /// The median of what it comes to in each pass.
+    MiddlePass(Box<Node>),
     /// A number, the share, of what.
     Within(Box<Node>, Box<Node>, Box<Node>),
 }
@@ -106,120 +113,6 @@ pub(crate) enum Operator {
     Or,
 }
 
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Measure {
-    Bandwidth,
-    Rate,
-    Requests,
-    /// Of all passes together.
-    Elapsed,
-    Latency(Moment),
-    /// Of a node, or of something in it: what share of the time it was at work.
-    Used,
-    /// The same time, for each command.
-    Busy,
-    /// Mean time of a request in the spans of a part, or of one of its phases; of all parts, if none is named.
-    Time,
-    /// Mean time of a request in the spans of all other parts.
-    TimeExcept,
-    /// How often something happened, on all nodes together.
-    Count,
-    /// What a command did on its string, in the mean.
-    Command(Deed),
-    /// A value of the study's system.
-    Value,
-}
-
-/// What a command does on its string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
-pub(crate) enum Deed {
-    Tenures,
-    Disconnects,
-    Saves,
-    FirstBurst,
-    TargetPauses,
-    InitiatorPauses,
-}
-
-/// Of a distribution of times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
-pub(crate) enum Moment {
-    Mean,
-    Min,
-    P50,
-    P90,
-    P99,
-    P999,
-    Max,
-}
-
-/// Measures by name.
-pub(crate) const MEASURES: [(&str, Measure); 23] = [
-    ("bandwidth", Measure::Bandwidth),
-    ("rate", Measure::Rate),
-    ("requests", Measure::Requests),
-    ("elapsed", Measure::Elapsed),
-    ("latency", Measure::Latency(Moment::Mean)),
-    ("latency.min", Measure::Latency(Moment::Min)),
-    ("latency.p50", Measure::Latency(Moment::P50)),
-    ("latency.p90", Measure::Latency(Moment::P90)),
-    ("latency.p99", Measure::Latency(Moment::P99)),
-    ("latency.p999", Measure::Latency(Moment::P999)),
-    ("latency.max", Measure::Latency(Moment::Max)),
-    ("used", Measure::Used),
-    ("busy", Measure::Busy),
-    ("time", Measure::Time),
-    ("time-except", Measure::TimeExcept),
-    ("count", Measure::Count),
-    ("command.tenures", Measure::Command(Deed::Tenures)),
-    ("command.disconnects", Measure::Command(Deed::Disconnects)),
-    ("command.saves", Measure::Command(Deed::Saves)),
-    ("command.first-burst", Measure::Command(Deed::FirstBurst)),
-    ("command.target-pauses", Measure::Command(Deed::TargetPauses)),
-    ("command.initiator-pauses", Measure::Command(Deed::InitiatorPauses)),
-    ("value", Measure::Value),
-];
-
-impl Measure {
-    /// Of what it is. A value has that of what its part says (`Quantity::dimension`).
-    fn dimension(self) -> Dimension {
-        match self {
-            Measure::Bandwidth => Dimension::RATE,
-            Measure::Rate => Dimension::FREQUENCY,
-            Measure::Command(Deed::FirstBurst) => Dimension::AMOUNT,
-            Measure::Latency(_) | Measure::Busy | Measure::Time | Measure::TimeExcept => Dimension::TIME,
-            Measure::Elapsed | Measure::Command(Deed::TargetPauses | Deed::InitiatorPauses) => Dimension::TIME,
-            Measure::Requests | Measure::Used | Measure::Count | Measure::Command(_) | Measure::Value => {
-                Dimension::PLAIN
-            }
-        }
-    }
-
-    /// Whether it is known only where the time of each step of a request is kept.
-    pub fn wants_spans(self) -> bool {
-        matches!(self, Measure::Time | Measure::TimeExcept)
-    }
-
-    /// How many names stand in its parentheses: at least, at most, and what they are.
-    fn names(self) -> (usize, usize, &'static str) {
-        match self {
-            Measure::Used => (1, 2, "a node, as in used(disk-0), and what in it, as in used(string-0, command)"),
-            Measure::Busy => (1, 2, "a node, as in busy(disk-0), and what in it, as in busy(string-0, command)"),
-            Measure::Time => {
-                (0, 2, "a part, and one of its phases, as in time(processor, copy); nothing for all parts")
-            }
-            Measure::TimeExcept => (1, 8, "the parts whose time does not count, as in time-except(os, processor)"),
-            Measure::Count => (1, 1, "what is counted, as in count(dispatches)"),
-            Measure::Command(_) | Measure::Elapsed => (0, 0, "nothing: it is of all"),
-            Measure::Value => (1, 1, "a value of a part of the study's system, as in value(scsi-1.byte-time)"),
-            _ => (0, 1, "a stream of the experiment, an operation or a device; nothing for all of them"),
-        }
-    }
-}
-
 /// A measure of points.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Quantity {
@@ -227,6 +120,8 @@ pub(crate) struct Quantity {
     pub measure: Measure,
     /// A stream, a node, or a part and a phase.
     pub names: Vec<String>,
+    /// Which times between completions count.
+    pub bounds: Bounds,
     /// An experiment other than the line's.
     pub experiment: Option<String>,
     /// Keys and values on top of the line's.
@@ -458,6 +353,13 @@ impl<'t> Parser<'t> {
                 let test = self.test_of_points()?;
                 return Ok(Node { place: start..self.at, what: What::Share(Box::new(test)) });
             }
+            "middle-pass" => {
+                self.at += name.len();
+                self.close("(")?;
+                let inner = self.one_deeper()?;
+                self.close(")")?;
+                return Ok(Node { place: start..self.at, what: What::MiddlePass(Box::new(inner)) });
+            }
             "" => return Err(self.fault("a number, a quantity or '('")),
             _ => None,
         };
@@ -480,6 +382,17 @@ impl<'t> Parser<'t> {
         self.deep -= 1;
         self.close(")")?;
         Ok(Node { place: start..self.at, what: What::Over(over, inner) })
+    }
+
+    /// A sum within a parenthesis.
+    fn one_deeper(&mut self) -> Result<Node, Fault> {
+        self.deep += 1;
+        if self.deep > DEEPEST {
+            return Err(self.fault("an expression that is less deep"));
+        }
+        let inner = self.sum()?;
+        self.deep -= 1;
+        Ok(inner)
     }
 
     /// The key of an axis, if "where" follows it. Passes over both.
@@ -561,6 +474,7 @@ impl<'t> Parser<'t> {
         if !(least..=most).contains(&names.len()) {
             return Err(Fault { place: start..self.at, said: format!("'{name}' has in its parentheses {what}") });
         }
+        let bounds = measure.bounds(&names).map_err(|said| Fault { place: start..self.at, said })?;
         let (mut experiment, mut pairs) = (None, Vec::new());
         if self.sign("[") {
             let from = self.at;
@@ -576,7 +490,8 @@ impl<'t> Parser<'t> {
         let index = self.quantities.len();
         let place = start..self.at;
         let (measure, dimension) = (*measure, measure.dimension());
-        self.quantities.push(Quantity { place: place.clone(), measure, names, experiment, point: pairs, dimension });
+        let point = pairs;
+        self.quantities.push(Quantity { place: place.clone(), measure, names, bounds, experiment, point, dimension });
         Ok(Node { place, what: What::Quantity(index) })
     }
 
@@ -634,6 +549,7 @@ mod tests {
             What::Two(operator, left, right) => format!("({operator:?} {} {})", shown(left), shown(right)),
             What::Where(over, key, test) => format!("{over:?}({key} where {})", shown(test)),
             What::Share(test) => format!("share{}", shown(test)),
+            What::MiddlePass(inner) => format!("middle({})", shown(inner)),
             What::Within(a, share, b) => format!("(within {} {} {})", shown(a), shown(share), shown(b)),
         }
     }
@@ -652,6 +568,7 @@ mod tests {
         assert_eq!(tree("8/4/2"), "(DividedBy (DividedBy 8 4) 2)");
         assert_eq!(tree("min(size where rate > 2) / 2"), "(DividedBy Least(size where (Above q0 2)) 2)");
         assert_eq!(tree("share(rate within 5 % of 2) > 0.5"), "(Above share(within q0 0.05 2) 0.5)");
+        assert_eq!(tree("middle-pass(rate / 2) > 1"), "(Above middle((DividedBy q0 2)) 1)");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use analysis::rounds::model::Seek;
 use lab::Experiment;
 use lab::library;
 use lab::published::{self, Role, Row};
@@ -14,13 +15,16 @@ use machine::kit::Kit;
 use machine::part::PartError;
 use serde::Deserialize;
 use toml::Spanned;
+use units::Duration;
 
 use crate::reproduce::{Bar, Fit, Part};
 
 use super::bound::{Bound, Kind, said_of};
-use super::expression::{self, Fault, Measure};
+use super::expression::{self, Fault};
+use super::formulas::{Formulas, Text};
+use super::measure::Measure;
 use super::points::{Experiments, NoPoint, Trials};
-use super::unit::{Amount, UNITS, Units};
+use super::unit::{Amount, Dimension, UNITS, Units};
 use super::{Line, StudyError};
 
 /// Where a study's files are.
@@ -51,6 +55,10 @@ pub(super) struct Read {
     pub fitted: Vec<Fit>,
     /// Rows that nothing is said of, and why.
     pub left_out: BTreeMap<String, String>,
+    /// Times between completions are cut off to whole ones of this.
+    pub whole: Option<Duration>,
+    /// The constants of the formulas for rounds.
+    pub formulas: Option<Formulas>,
 }
 
 impl Files {
@@ -129,6 +137,33 @@ struct StudyFile {
     fitted: Vec<FittedFile>,
     #[serde(default)]
     left_out: Vec<LeftOutFile>,
+    deltas: Option<DeltasFile>,
+    formulas: Option<Spanned<FormulasFile>>,
+}
+
+/// How a study prints the times between completions.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeltasFile {
+    whole: Spanned<Duration>,
+}
+
+/// Constants of the formulas for rounds. Rates are expressions.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FormulasFile {
+    bus: Spanned<String>,
+    medium: Spanned<String>,
+    revolution: Duration,
+    seek: SeekFile,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeekFile {
+    least: Duration,
+    mean: Duration,
+    greatest: Duration,
 }
 
 /// Rows that the model says nothing of.
@@ -220,6 +255,19 @@ struct Asked<'s> {
     expression: (&'s str, Range<usize>),
 }
 
+impl Asked<'_> {
+    /// A fault of the expression, at its place in the file.
+    fn fault(&self, fault: Fault) -> SourceError {
+        let (source, (text, place)) = (self.source, &self.expression);
+        // Within a text that stands in the file as it is: the place of its first letter.
+        let first = source.text.get(place.clone()).and_then(|inside| inside.find(text)).map(|at| place.start + at);
+        match first {
+            Some(first) => source.error(first + fault.place.start..first + fault.place.end, fault.said),
+            None => source.error(place.clone(), fault.said),
+        }
+    }
+}
+
 /// Reads and checks all files.
 pub(super) fn read(files: &Files) -> Result<Read, StudyError> {
     let source = files.read("study.toml")?;
@@ -242,15 +290,27 @@ pub(super) fn read(files: &Files) -> Result<Read, StudyError> {
     let left_out = left_out.into_iter().flatten().collect();
     let system = beside(files, study.system.get_ref());
     let experiments = Experiments::of(files);
-    let mut reading = Reading { system: &system, kit: OnceCell::new(), experiments, units, lines: BTreeMap::new() };
+    let (kit, lines) = (OnceCell::new(), BTreeMap::new());
+    let mut reading = Reading { system: &system, kit, experiments, units, has_formulas: false, lines };
+    let whole = study.deltas.map(|deltas| whole_of(&source, &deltas)).transpose()?;
+    let mut formulas = study.formulas.map(|formulas| reading.formulas(&source, &formulas)).transpose()?;
+    reading.has_formulas = formulas.is_some();
     let bindings = files.read("rows.csv")?;
     reading.bind(&bindings, &rows)?;
     if let Some(claims) = files.find("claims.toml")? {
         reading.claims(&claims, &mut rows)?;
     }
     let mut lines = reading.lines;
-    spans_where_they_are_asked_for(&mut lines);
-    Ok(Read { name: study.name, system, bar, rows, lines, fitted, left_out })
+    let of_formulas = formulas.iter_mut().flat_map(|formulas| [&mut formulas.bus.bound, &mut formulas.medium.bound]);
+    spans_where_they_are_asked_for(lines.values_mut().map(|line| &mut line.bound).chain(of_formulas).collect());
+    Ok(Read { name: study.name, system, bar, rows, lines, fitted, left_out, whole, formulas })
+}
+
+fn whole_of(source: &Source, deltas: &DeltasFile) -> Result<Duration, SourceError> {
+    match *deltas.whole.get_ref() {
+        Duration::ZERO => Err(source.error(deltas.whole.span(), "times are cut off to whole units such as \"1 ms\"")),
+        whole => Ok(whole),
+    }
 }
 
 /// The path of a system's file that is named as seen from the study's folder.
@@ -303,6 +363,8 @@ struct Reading<'f> {
     kit: OnceCell<Kit>,
     experiments: Experiments<'f>,
     units: Units,
+    /// Whether the study has constants of formulas, so that its lines can ask for what they give.
+    has_formulas: bool,
     lines: BTreeMap<String, Line>,
 }
 
@@ -396,21 +458,31 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Binds an expression to its points, and keeps it if it can be computed.
-    fn line(
-        &mut self,
-        asked: &Asked,
-        unit: Option<Amount>,
-        whole: Option<Part>,
-        counted_as: Option<String>,
-    ) -> Result<(), StudyError> {
-        let Asked { source, row, experiment, point, expression: (text, place) } = asked;
-        // Within a text that stands in the file as it is: the place of its first letter.
-        let first = source.text.get(place.clone()).and_then(|inside| inside.find(text)).map(|at| place.start + at);
-        let fault = |fault: Fault| match first {
-            Some(first) => source.error(first + fault.place.start..first + fault.place.end, fault.said),
-            None => source.error(place.clone(), fault.said),
+    /// `[formulas]` of `study.toml`.
+    fn formulas(&mut self, source: &Source, of: &Spanned<FormulasFile>) -> Result<Formulas, StudyError> {
+        let FormulasFile { bus, medium, revolution, seek } = of.get_ref();
+        let mut rate = |text: &Spanned<String>| {
+            let nothing = ("", 0..0);
+            let expression = (text.get_ref().as_str(), text.span());
+            let asked = Asked { source, row: nothing.clone(), experiment: nothing.clone(), point: nothing, expression };
+            match self.bind_one(&asked)? {
+                (bound, Kind::Number(Dimension::RATE)) => Ok(Text { text: text.get_ref().clone(), bound }),
+                _ => Err(StudyError::from(source.error(text.span(), "a rate is wanted, in bytes a second"))),
+            }
         };
+        let (bus, medium) = (rate(bus)?, rate(medium)?);
+        let seek = Seek { least: seek.least, mean: seek.mean, greatest: seek.greatest };
+        let formulas = Formulas { bus, medium, revolution: *revolution, seek };
+        match formulas.check() {
+            Ok(()) => Ok(formulas),
+            Err(error) => Err(source.error(of.span(), error.to_string()).into()),
+        }
+    }
+
+    /// Binds an expression to its points, and says what it comes to.
+    fn bind_one(&mut self, asked: &Asked) -> Result<(Bound, Kind), StudyError> {
+        let Asked { source, experiment, point, expression: (text, _), .. } = asked;
+        let fault = |fault: Fault| asked.fault(fault);
         let mut expression = expression::parse(text, &self.units).map_err(fault)?;
         let own = expression::point(point.0).map_err(|said| source.error(point.1.clone(), said))?;
         let mut trials: Vec<Trials> = Vec::new();
@@ -420,6 +492,10 @@ impl Reading<'_> {
                 quantity.dimension = said_of(self.kit()?, &quantity.names[0]).map_err(said)?.dimension;
                 trials.push(Trials::default());
                 continue;
+            }
+            if matches!(quantity.measure, Measure::Formula(_)) && !self.has_formulas {
+                let said = "study.toml has no [formulas] for it: bus, medium, revolution and seek".to_owned();
+                return Err(fault(Fault { place: quantity.place.clone(), said }).into());
             }
             let of = quantity.experiment.as_deref().unwrap_or(experiment.0);
             if of.is_empty() {
@@ -440,27 +516,35 @@ impl Reading<'_> {
             })?);
         }
         let bound = Bound { expression, trials };
-        let wrong = |said: String| Fault { place: 0..text.len(), said };
-        match (bound.check().map_err(fault)?, unit) {
+        let kind = bound.check().map_err(fault)?;
+        Ok((bound, kind))
+    }
+
+    /// Keeps what a row or a claim is bound to, if it is what is wanted of it.
+    fn line(
+        &mut self,
+        asked: &Asked,
+        unit: Option<Amount>,
+        whole: Option<Part>,
+        counted_as: Option<String>,
+    ) -> Result<(), StudyError> {
+        let (bound, kind) = self.bind_one(asked)?;
+        let (source, row, text) = (asked.source, &asked.row, asked.expression.0);
+        let wrong = |said: String| Err(asked.fault(Fault { place: 0..text.len(), said }).into());
+        match (kind, unit) {
             (Kind::Number(found), Some(one)) if found != one.dimension => {
-                return Err(fault(wrong(format!(
+                return wrong(format!(
                     "a unit that does not fit: this is {found}, and the row's unit is of {}",
                     one.dimension
-                )))
-                .into());
+                ));
             }
-            (Kind::Truth, Some(_)) => {
-                return Err(fault(wrong("a comparison, where a number is wanted".to_owned())).into());
-            }
+            (Kind::Truth, Some(_)) => return wrong("a comparison, where a number is wanted".to_owned()),
             (Kind::Number(_), None) => {
-                return Err(fault(wrong(
-                    "a number, where a comparison is wanted, such as bandwidth > 2 MB/s".to_owned(),
-                ))
-                .into());
+                return wrong("a number, where a comparison is wanted, such as bandwidth > 2 MB/s".to_owned());
             }
             _ => {}
         }
-        let line = Line { text: (*text).to_owned(), bound, unit, whole, counted_as };
+        let line = Line { text: text.to_owned(), bound, unit, whole, counted_as };
         match self.lines.insert(row.0.to_owned(), line) {
             None => Ok(()),
             Some(_) => Err(source.error(row.1.clone(), format!("'{}' is said twice; say it once", row.0)).into()),
@@ -471,10 +555,10 @@ impl Reading<'_> {
 /// Spans cost time and memory: they are kept where an expression asks for the time of a phase, and otherwise not,
 /// whatever an experiment says of them when it is run by itself. A trial of several lines is run once, so it is all or
 /// none.
-fn spans_where_they_are_asked_for(lines: &mut BTreeMap<String, Line>) {
-    let asks = |line: &Line| line.bound.expression.quantities.iter().any(|of| of.measure.wants_spans());
-    let are_asked_for = lines.values().any(asks);
-    for trials in lines.values_mut().flat_map(|line| &mut line.bound.trials) {
+fn spans_where_they_are_asked_for(bounds: Vec<&mut Bound>) {
+    let asks = |bound: &&mut Bound| bound.expression.quantities.iter().any(|of| of.measure.wants_spans());
+    let are_asked_for = bounds.iter().any(asks);
+    for trials in bounds.into_iter().flat_map(|bound| &mut bound.trials) {
         let so = |experiment: &Experiment| {
             let mut experiment = experiment.clone();
             experiment.system.iter_mut().for_each(|system| system.spans = are_asked_for);
