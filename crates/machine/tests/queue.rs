@@ -2,9 +2,10 @@
 
 use crate::common;
 use machine::disk::controller::Controller;
+use machine::disk::diskspecs::import_files;
 use machine::disk::drive::{Drive, Request};
 use machine::disk::mechanism::Access;
-use machine::disk::parameters::{Parameters, Policy, Preseek};
+use machine::disk::parameters::{Parameters, Policy, Preseek, WriteBack};
 use rand::RngExt;
 use runtime::Random;
 use units::{Duration, Instant};
@@ -75,13 +76,13 @@ fn the_shortest_positioning_time_is_that_of_the_next_sector_to_come_round() {
     assert!(finished < Instant::from_nanos(500_000_000));
 }
 
-/// Requests per second of a closed loop of 16 random reads.
-fn throughput(parameters: Parameters) -> f64 {
+/// Requests per second of a closed loop of 16 random requests of 4 KiB.
+fn throughput(parameters: Parameters, access: Access) -> f64 {
     let blocks = parameters.mechanism.geometry.blocks();
     let mut controller = Controller::new(parameters);
     let mut last = Instant::START;
     let mut random = Random::new(4);
-    let mut any = || Request::new(Access::Read, random.random_range(0..blocks - 8), 8);
+    let mut any = || Request::new(access, random.random_range(0..blocks - 8), 8);
     for tag in 0..16 {
         controller.submit(Instant::START, tag, any());
     }
@@ -95,9 +96,58 @@ fn throughput(parameters: Parameters) -> f64 {
 
 #[test]
 fn policies_that_know_more_serve_more() {
-    let [fcfs, sstf, sptf] = [Policy::Fcfs, Policy::Sstf, Policy::Sptf].map(|policy| throughput(drive(policy)));
+    let [fcfs, sstf, sptf] =
+        [Policy::Fcfs, Policy::Sstf, Policy::Sptf].map(|policy| throughput(drive(policy), Access::Read));
     println!("requests a second: fcfs {fcfs:.1}, sstf {sstf:.1}, sptf {sptf:.1}");
     assert!(sstf > 1.1 * fcfs && sptf > 1.1 * sstf, "fcfs {fcfs}, sstf {sstf}, sptf {sptf}");
+}
+
+/// What the drive chooses by is when it can write. The data of a write come when the one before it is on the medium: a
+/// sector that passes before is no choice, as it costs a revolution, 8.3 ms here.
+#[test]
+fn the_next_write_is_one_whose_data_come_in_time() {
+    for back in [WriteBack::Never, WriteBack::Always] {
+        let mut parameters = drive(Policy::Sptf);
+        (parameters.write.back, parameters.buffer.write_segments) = (back, 1);
+        // Far too long for the sectors that come round first.
+        parameters.bus.write_block = Duration::micros(300);
+        let waits = Duration::micros(300) * 8;
+        let read = throughput(parameters.clone(), Access::Read);
+        let write = throughput(parameters, Access::Write);
+        println!("{back:?}: {read:.1} reads and {write:.1} writes a second");
+        // Each of them waits for its data, and for what comes round next of 16: no whole turn.
+        let least = 1.0 / (1.0 / read + waits.as_seconds() + 1.5e-3);
+        assert!(write > least, "{back:?}: {write} writes a second, {least} without lost turns");
+    }
+}
+
+/// Writes a second of 16 under way, with 1 to 32 segments for what the drive has said to be written.
+fn with_segments(parameters: &Parameters) -> [f64; 6] {
+    [1, 2, 4, 8, 16, 32].map(|segments| {
+        let mut parameters = parameters.clone();
+        (parameters.queue.policy, parameters.queue.depth) = (Policy::Sptf, 16);
+        parameters.write.back = WriteBack::Always;
+        (parameters.buffer.write_segments, parameters.buffer.segments) = (segments, segments + 2);
+        throughput(parameters, Access::Write)
+    })
+}
+
+/// A drive chooses among what waits in its buffer and in its queue: more segments are more choice, never less.
+#[test]
+fn more_segments_for_writes_are_never_slower() {
+    let mut drives = vec![("example".to_owned(), common::example())];
+    if let Some(folder) = common::drives() {
+        drives.extend(common::DRIVES.map(|(name, file)| {
+            let part = import_files(&folder.join("parameters").join(file), None, None).unwrap().part;
+            (name.to_owned(), Parameters::read(&part).unwrap())
+        }));
+    }
+    for (name, parameters) in drives {
+        let rates = with_segments(&parameters);
+        println!("{name}: {rates:.1?} writes a second");
+        assert!(rates.windows(2).all(|pair| pair[1] > 0.99 * pair[0]), "{name}: {rates:?}");
+        assert!(rates[5] > 1.1 * rates[0], "{name}: {rates:?}");
+    }
 }
 
 #[test]

@@ -139,6 +139,8 @@ pub struct Drive {
     dirty: Vec<Dirty>,
     /// Up to when it has been decided whether the idle arm destages.
     looked: Instant,
+    /// Since when the arm is free, if it waits for data that are on their way.
+    held: Option<Instant>,
     /// A command whose data move in steps.
     open: Option<Open>,
     /// One past what the request before asked to read.
@@ -166,6 +168,11 @@ impl Command {
     fn processed(&self, overhead: Duration) -> Instant {
         (self.arrived + overhead).max(self.taken)
     }
+
+    /// The same, once the drive has received it, which takes `overhead`.
+    fn received(&self, overhead: Duration) -> Command {
+        Command { arrived: self.arrived + overhead, taken: self.processed(overhead), ..*self }
+    }
 }
 
 impl Drive {
@@ -184,6 +191,7 @@ impl Drive {
             background,
             dirty: Vec::new(),
             looked: Instant::START,
+            held: None,
             open: None,
             asked: None,
             streams: false,
@@ -209,8 +217,7 @@ impl Drive {
         let request = command.request;
         assert!(self.open.is_none(), "a drive whose command is open serves no other");
         self.check(&request);
-        let overhead = self.parameters.overhead.request;
-        let command = Command { arrived: command.arrived + overhead, taken: command.processed(overhead), ..command };
+        let command = command.received(self.parameters.overhead.request);
         self.catch_up(command.taken);
         self.follow(&request);
         let service = match request.access {
@@ -258,20 +265,27 @@ impl Drive {
         }
     }
 
-    /// How long from `now` until the first sector of a waiting request can be reached, if the arm may set out at `free`
-    /// ([`Drive::free_for_another`]); nothing if the buffer will do.
+    /// How long from now, `command.taken`, until the first sector of a waiting request can be read or written, if the
+    /// arm may set out at `free` ([`Drive::free_for_another`]); nothing if the buffer will do. A sector that passes
+    /// before the data to be written are there does not count: the drive would lose a revolution.
     ///
     /// `extent` must be that of the request's first block.
-    pub(super) fn reach(&self, now: Instant, free: Instant, request: &Request, extent: &Extent) -> Duration {
-        let in_buffer = match request.access {
-            Access::Read => self.find(request).is_some(),
-            Access::Write => self.destages(request) && self.has_room(),
+    pub(super) fn reach(&self, command: &Command, free: Instant, extent: &Extent) -> Duration {
+        let (request, now) = (&command.request, command.taken);
+        let command = command.received(self.parameters.overhead.request);
+        let at = match request.access {
+            Access::Read if self.find(request).is_some() => now,
+            Access::Read => {
+                let (positioning, rotation) = self.mechanism().reach(extent, self.arm(), free, request.access);
+                free + positioning + rotation
+            }
+            Access::Write if self.destages(request) && self.has_room() => now,
+            Access::Write if self.destages(request) => {
+                self.could_destage(command.processed(self.write_overhead(true)), request, free, *extent)
+            }
+            Access::Write => self.could_write(&command, free, extent),
         };
-        if in_buffer {
-            return Duration::ZERO;
-        }
-        let (positioning, rotation) = self.mechanism().reach(extent, self.arm(), free, request.access);
-        (free + positioning + rotation).since(now)
+        at.since(now)
     }
 
     fn mechanism(&self) -> &Mechanism {

@@ -7,14 +7,15 @@
 //! - *C-LOOK*: up to the last request, then back to the first one: all cylinders wait about equally long.
 //! - *SPTF*, shortest positioning time first: the one whose first sector can be reached soonest, seek and rotation
 //!   together (Seltzer, Chen and Ousterhout 1990; Jacobson and Wilkes, HPL-CSP-91-7). Only the drive itself knows
-//!   enough for it. What is in the buffer takes no time at all.
+//!   enough for it. What is in the buffer takes no time at all. A write counts from when its data can be there, as a
+//!   sector that passes before costs a revolution.
 //!
 //! An *age limit* bounds the wait under any of them: a request that is older comes next, oldest first. Requests of the
 //! same merit are served in the order of their arrival.
 
 use units::{Duration, Instant};
 
-use super::drive::{Drive, Request};
+use super::drive::{Command, Drive, Request};
 use super::geometry::Extent;
 use super::parameters::Policy;
 
@@ -102,7 +103,10 @@ impl Queue {
             Policy::Sstf => least(candidates, |waiting| Some(cylinder(waiting).abs_diff(here))),
             Policy::Sptf => {
                 let free = drive.free_for_another(now);
-                least(candidates, |waiting| Some(drive.reach(now, free, &waiting.request, &waiting.extent)))
+                least(candidates, |waiting| {
+                    let command = Command { request: waiting.request, arrived: waiting.entered, taken: now };
+                    Some(drive.reach(&command, free, &waiting.extent))
+                })
             }
             Policy::CLook => {
                 // Those behind the arm come after all of those before it.

@@ -45,8 +45,9 @@ pub(super) enum Work {
     Read { segment: usize, reads: bool },
     /// Blocks onto the medium, taken in from `room` on.
     Write { scan: Scan, room: Instant },
-    /// Blocks into a segment that will wait for the arm (`destage.rs`), taken in from `room` on.
-    Keep { room: Instant },
+    /// Blocks into a segment that will wait for the arm (`destage.rs`), taken in from `room` on; the last of them came
+    /// at `ready`.
+    Keep { room: Instant, ready: Instant },
 }
 
 impl Open {
@@ -91,7 +92,7 @@ impl Drive {
         let mut open = self.opened();
         let there = match &mut open.work {
             Work::Read { segment, .. } => self.segments.get(*segment).end.saturating_sub(open.next()),
-            Work::Write { room, .. } | Work::Keep { room } if *room > now => 0,
+            Work::Write { room, .. } | Work::Keep { room, .. } if *room > now => 0,
             Work::Keep { .. } => self.write_capacity(open.request.blocks),
             Work::Write { scan, .. } => {
                 let held = open.request.block + open.moved - scan.written(now, &self.parameters.mechanism);
@@ -128,7 +129,7 @@ impl Drive {
                 let all = self.parameters.write.zero_latency && enough == open.request.blocks;
                 scan.come(now, open.request.block + open.moved, enough, all, &self.parameters.mechanism);
             }
-            Work::Keep { .. } => (),
+            Work::Keep { ready, .. } => *ready = now,
         }
         self.open = Some(open);
     }
@@ -151,7 +152,7 @@ impl Drive {
                     now
                 }
             }
-            Work::Keep { room } => *room,
+            Work::Keep { room, .. } => *room,
             Work::Write { scan, room } => {
                 let written = (open.next() + blocks).saturating_sub(self.write_capacity(open.request.blocks));
                 scan.when(written, self.mechanism()).max(*room)
@@ -179,7 +180,7 @@ impl Drive {
         let open = self.open.take().expect("and it was open");
         match open.work {
             Work::Read { .. } => (),
-            Work::Keep { .. } => self.wait_for_arm(&open.request, now),
+            Work::Keep { ready, .. } => self.wait_for_arm(&open.request, ready),
             Work::Write { scan, .. } => {
                 let (until, arm) = scan.ends(open.request.after(), self.mechanism());
                 self.arm = arm;

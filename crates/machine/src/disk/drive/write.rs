@@ -26,6 +26,7 @@ use super::ahead::Background;
 use super::scan::Scan;
 use super::steps::Work;
 use super::{Command, Drive, Outcome, Request, Service};
+use crate::disk::geometry::Extent;
 use crate::disk::mechanism::{Access, Run};
 use crate::disk::parameters::WriteBack;
 
@@ -35,6 +36,19 @@ struct Feed {
     starts: Instant,
     /// Blocks that must be in the buffer before the medium is written.
     least: u64,
+}
+
+/// How a write goes.
+struct Plan {
+    /// When the arm sets out.
+    start: Instant,
+    /// When the arm is free.
+    free: Instant,
+    feed: Feed,
+    /// It goes on behind the last one.
+    sequential: bool,
+    /// With an extra disconnect.
+    extra: bool,
 }
 
 /// What became of the writing to the medium.
@@ -48,31 +62,13 @@ impl Drive {
     pub(super) fn write(&mut self, command: Command) -> Service {
         let request = command.request;
         let back = self.writes_back(&request);
-        let overhead = self.write_overhead(back) + self.stopping();
-        let previous = *self.segments.get(self.segments.latest());
-        let sequential = previous.written && previous.end == request.block;
-        let must_flush = self.must_flush(back, sequential);
-        let free = self.stop(command.taken);
-        self.place_write(&request, sequential);
-
-        let o = &self.parameters.overhead;
-        let buffer = &self.parameters.buffer;
-        let extra =
-            self.parameters.write.extra_disconnect && !buffer.never_disconnect && previous.written && !sequential;
-        let (start, mut data) = if extra {
-            let disconnected = command.processed(o.extra_command) + o.extra_disconnect;
-            (command.processed(o.extra_command) + o.extra_seek, disconnected + o.extra_between + o.first_reselect)
-        } else {
-            (command.processed(overhead), command.processed(overhead))
-        };
-        if must_flush {
-            data = data.max(free + o.first_reselect);
-        }
-        data = data.max(self.bus_free) + o.data_preparation;
-
+        let plan = self.plan(&command, self.free_for_another(command.taken));
+        let Plan { free, extra, .. } = plan;
+        let (overhead, data) = (self.write_overhead(back) + self.stopping(), plan.feed.starts);
+        self.stop(command.taken);
+        self.place_write(&request, plan.sequential);
         let from = self.arm;
-        let feed = Feed { starts: data, least: self.blocks_first(request.blocks) };
-        let written = self.write_medium(start.max(free), &request, feed, !sequential);
+        let written = self.write_medium(&plan, &request);
         self.arm = written.last.arm;
 
         let o = &self.parameters.overhead;
@@ -104,6 +100,39 @@ impl Drive {
         }
     }
 
+    /// How a write goes, if the drive turns to it now and the arm is free at `free`.
+    fn plan(&self, command: &Command, free: Instant) -> Plan {
+        let request = &command.request;
+        let back = self.writes_back(request);
+        let overhead = self.write_overhead(back) + self.stopping();
+        let previous = *self.segments.get(self.segments.latest());
+        let sequential = previous.written && previous.end == request.block;
+        let o = &self.parameters.overhead;
+        let extra = self.parameters.write.extra_disconnect
+            && !self.parameters.buffer.never_disconnect
+            && previous.written
+            && !sequential;
+        let (start, mut data) = if extra {
+            let disconnected = command.processed(o.extra_command) + o.extra_disconnect;
+            (command.processed(o.extra_command) + o.extra_seek, disconnected + o.extra_between + o.first_reselect)
+        } else {
+            (command.processed(overhead), command.processed(overhead))
+        };
+        if self.must_flush(back, sequential) {
+            data = data.max(free + o.first_reselect);
+        }
+        data = data.max(self.bus_free) + o.data_preparation;
+        let feed = Feed { starts: data, least: self.blocks_first(request.blocks) };
+        Plan { start: start.max(free), free, feed, sequential, extra }
+    }
+
+    /// When the first sector of a write that waits could be written: it must have come round under the head, and the
+    /// data must be there. `extent` is that of its first block.
+    pub(super) fn could_write(&self, command: &Command, free: Instant, extent: &Extent) -> Instant {
+        let plan = self.plan(command, free);
+        self.run_with_data(&plan, &command.request, extent).begins
+    }
+
     /// Turns to a write whose data come in steps.
     pub(super) fn open_write(&mut self, now: Instant, request: &Request) -> (Duration, Work) {
         let back = self.writes_back(request);
@@ -113,7 +142,8 @@ impl Drive {
         let must_flush = self.must_flush(back, sequential);
         let free = self.stop(now);
         self.place_write(request, sequential);
-        let scan = Scan::new(self.run_to_write(free.max(now + thinking), request, !sequential));
+        let extent = self.mechanism().geometry.extent(request.block);
+        let scan = Scan::new(self.run_to_write(free.max(now + thinking), request.block, &extent, !sequential));
         (thinking, Work::Write { scan, room: if must_flush { free } else { now } })
     }
 
@@ -171,32 +201,36 @@ impl Drive {
         blocks.min(self.write_capacity(blocks))
     }
 
-    /// The first run of a write.
-    fn run_to_write(&self, start: Instant, request: &Request, fresh: bool) -> Run {
-        let run = self.mechanism().run(self.arm, start, request.block, Access::Write);
+    /// The run of a write's first blocks, wherever its data are.
+    fn run_to_write(&self, start: Instant, block: u64, extent: &Extent, fresh: bool) -> Run {
+        let run = self.mechanism().run_on(*extent, self.arm(), start, block, Access::Write);
         let least_seek = self.parameters.write.least_seek;
         if !fresh || run.positioning >= least_seek {
             return run;
         }
         let settled = start + (least_seek - run.positioning);
-        self.mechanism().run(self.arm, settled, request.block, Access::Write)
+        self.mechanism().run_on(*extent, self.arm(), settled, block, Access::Write)
     }
 
-    /// Writes a request to the medium, from `start` on, as its data come in.
-    fn write_medium(&self, start: Instant, request: &Request, feed: Feed, fresh: bool) -> Written {
+    /// The first run of a write, once enough of its data have come.
+    fn run_with_data(&self, plan: &Plan, request: &Request, extent: &Extent) -> Run {
+        let run = self.run_to_write(plan.start, request.block, extent, !plan.sequential);
+        let enough = plan.feed.starts + self.parameters.bus.write_block * plan.feed.least;
+        if plan.feed.least < request.blocks || !self.parameters.write.zero_latency {
+            return self.paced(run, enough, Duration::ZERO);
+        }
+        // With all data in the buffer, any block that comes round may be the first.
+        let there = run.on_track().max(enough);
+        let start = Instant::from_nanos(there.as_nanos() - run.positioning.as_nanos());
+        self.mechanism().run_zero_latency(self.arm(), start, request.block, request.after(), Access::Write)
+    }
+
+    /// Writes a request to the medium as its data come in.
+    fn write_medium(&self, plan: &Plan, request: &Request) -> Written {
         let mechanism = self.mechanism();
         let block_time = self.parameters.bus.write_block;
-        let arrived = |count: u64| feed.starts + block_time * count;
-        let mut run = self.run_to_write(start, request, fresh);
-        let complete = feed.least == request.blocks;
-        run = if complete && self.parameters.write.zero_latency {
-            // With all data in the buffer, any block that comes round may be the first.
-            let there = run.on_track().max(arrived(feed.least));
-            let start = Instant::from_nanos(there.as_nanos() - run.positioning.as_nanos());
-            mechanism.run_zero_latency(self.arm, start, request.block, request.after(), Access::Write)
-        } else {
-            self.paced(run, arrived(feed.least), Duration::ZERO)
-        };
+        let arrived = |count: u64| plan.feed.starts + block_time * count;
+        let mut run = self.run_with_data(plan, request, &mechanism.geometry.extent(request.block));
         let first = run;
         loop {
             run = self.paced(run, arrived(run.first + 1 - request.block), block_time);
