@@ -35,6 +35,7 @@ pub enum AdviceKind {
     Unsteady,
     StartUpTooShort,
     GeneratorSaturated,
+    CallsSaturated,
     QueueNotFull,
     OfferedLoadNotReached,
     WaitingToBeIssued,
@@ -246,6 +247,12 @@ fn closed_loop(
 
 fn generator(facts: &Facts, advice: &mut Vec<Advice>) {
     if let Some(busy) = facts.generator_busy.filter(|busy| busy.get() >= SATURATED) {
+        if facts.page_cache.is_some() {
+            let message = format!(
+                "bound by calls: the thread that makes them used {busy} of its processor, for what the file system does and copies in them, too. The rate is that of such a program, not the device's. Larger requests make fewer calls"
+            );
+            return say(advice, AdviceKind::CallsSaturated, message, "stream.size");
+        }
         let message = format!(
             "generator-bound: the generator used {busy} of its processor, so the rate is the generator's, not the device's. Larger requests or a cheaper engine leave it time"
         );

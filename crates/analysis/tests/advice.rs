@@ -174,6 +174,12 @@ fn a_generator_without_time_is_named() {
     let advice = only(&closed(8, 3, 0, steady), &busy);
     assert_eq!((advice.kind, advice.option.as_deref()), (AdviceKind::GeneratorSaturated, Some("io.engine")));
     assert!(advice.message.contains("97 %"), "{}", advice.message);
+    // Calls through the page cache copy, and do the file system's work: that is no work of the generator's own.
+    let cache = PageCache { regions: Bytes::gib(2), memory: Bytes::gib(1) };
+    let advice = remarks(&closed(8, 3, 0, steady), &Facts { page_cache: Some(cache), ..busy });
+    let kinds: Vec<AdviceKind> = advice.iter().map(|advice| advice.kind).collect();
+    assert!(kinds.contains(&AdviceKind::CallsSaturated), "{kinds:?}");
+    assert!(!kinds.contains(&AdviceKind::GeneratorSaturated), "{kinds:?}");
 }
 
 #[test]

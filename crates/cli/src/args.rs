@@ -254,8 +254,9 @@ pub struct Run {
     /// Devices: paths, NBD URIs, memory:SIZE[:DELAY] and part:NAME (simulated), null:SIZE (the generator alone); none
     /// where the experiment names a [system]
     ///
-    /// The load of a modelled file server (`scb/heavy`, `nfs/load`) goes to what is named here instead. In a directory
-    /// it makes a file, which stays for the next run.
+    /// The load of a modelled file server (`scb/heavy`, `nfs/load`) goes to what is named here instead, and so do the
+    /// programs of a modelled file system (`vax/780`) and streams with through = "files", to directories. In a
+    /// directory a file is made, which stays for the next run.
     #[arg(long, value_name = "PATH,...", value_delimiter = ',')]
     pub on: Vec<Target>,
 

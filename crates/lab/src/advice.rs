@@ -77,7 +77,11 @@ pub(crate) fn loads(experiment: &Experiment, devices: usize) -> Vec<Load> {
 /// What the page cache may hold of a run that goes through it; simulated devices have none.
 fn page_cache(experiment: &Experiment, sizes: &[Bytes]) -> Option<PageCache> {
     let memory = Memory::read(&Kernel::running()).total?;
-    (experiment.io.mode == Mode::Buffered).then(|| PageCache { regions: regions(experiment, sizes), memory })
+    let is_buffered = match &experiment.devices[..] {
+        [] => experiment.io.mode == Mode::Buffered,
+        devices => devices.iter().any(|device| device.io.mode == Mode::Buffered && !device.files.is_empty()),
+    };
+    is_buffered.then(|| PageCache { regions: regions(experiment, sizes), memory })
 }
 
 /// From the first counted request to the last counted completion, pass by pass from `first` on.

@@ -90,7 +90,7 @@ fn copy(plan: &StreamPlan, index: u32, n: u32, spread: Spread) -> Result<StreamP
         on: plan.on.clone(),
         rate_limit: plan.rate_limit,
         rates: plan.rates,
-        absent: plan.absent,
+        through: plan.through,
         script: None,
         flushes: plan.flushes,
     })

@@ -154,6 +154,17 @@ pub(crate) fn engine_name(engine: Option<Engine>) -> String {
     engine.map_or("auto".into(), |engine| engine.to_string())
 }
 
+/// What the requests of a stream go through on their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Through {
+    /// The device itself, or whatever the machine's way in is.
+    Device,
+    /// A file that is there, and the page cache.
+    File,
+    /// A file that is not there when a pass begins: its first write makes it.
+    NewFile,
+}
+
 /// A stream and the devices it runs on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamPlan {
@@ -163,8 +174,8 @@ pub struct StreamPlan {
     pub on: Option<Vec<usize>>,
     /// The requests of a trace, which are then made in place of those that the stream would draw.
     pub script: Option<Arc<Script>>,
-    /// The file that it asks for is not there when a run begins: its first write makes it.
-    pub absent: bool,
+    /// What its requests go through.
+    pub through: Through,
     /// What it asks for at most, on all of its devices together.
     pub rate_limit: Option<RateLimit>,
     /// What its reads ask for at most, and what its writes: each keeps its own rate, and neither waits for the other.
@@ -174,6 +185,11 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
+    /// Whether its first write makes the file.
+    pub fn makes_its_file(&self) -> bool {
+        self.through == Through::NewFile
+    }
+
     /// True if the stream runs on device `index`.
     pub fn runs_on(&self, index: usize) -> bool {
         self.on.as_ref().is_none_or(|on| on.contains(&index))
@@ -199,7 +215,7 @@ impl Experiment {
             on: None,
             rate_limit: None,
             rates: [None; 2],
-            absent: false,
+            through: Through::Device,
             script: None,
             flushes: Flushes::NONE,
         };

@@ -11,21 +11,21 @@ use machine::entry::{Entry, Way};
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Duration, Ratio};
-use uring::Engine;
+use uring::{Engine, Mode};
 use workload::{
     Discards, Fill, Flushes, Limits, Load, Mix, OnError, Priorities, ReadBehind, Region, Rules, Share, Sizes, Stream,
     Verify,
 };
 
 use crate::copies::{Copies, Spread};
-use crate::described::FileDescribed;
-use crate::experiment::{Experiment, Io, Run, StreamPlan};
+use crate::described::{Described, FileDescribed};
+use crate::experiment::{Experiment, Io, Run, StreamPlan, Through};
 use crate::offered::{FileArrivals, FileRateLimit, check_load};
 use crate::pattern::{Around, FileFrom, FilePattern};
 use crate::slow::FileSlow;
 use crate::source::{Source, SourceError};
 use crate::steady::{FilePrecondition, FileSteady};
-use crate::system::FileSystem;
+use crate::system::{FileSystem, System};
 
 /// The file as it is written.
 #[derive(Deserialize)]
@@ -140,6 +140,14 @@ struct FileStream {
     #[serde(default)]
     overlap: bool,
     file: Option<Spanned<FileState>>,
+    through: Option<Spanned<FileThrough>>,
+}
+
+/// What a stream goes through.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum FileThrough {
+    Files,
 }
 
 /// Whether the file that a stream asks for is there when the run begins.
@@ -325,6 +333,7 @@ impl File {
         let sync = self.io.engine == Some(Engine::Sync);
         let mut streams: Vec<StreamPlan> = Vec::new();
         let mut made: Option<Range<usize>> = None;
+        let mut places: Vec<Range<usize>> = Vec::new();
         for (index, stream) in self.stream.into_iter().enumerate() {
             let place = stream.span();
             let name = stream.get_ref().name.clone();
@@ -348,20 +357,12 @@ impl File {
                     *size = FileSize::Sizes(vec![(stripe, 1)]);
                 }
             }
-            let absent = match &stream.file {
-                None => false,
-                Some(given) => {
-                    let local = system.as_ref().is_some_and(|system| system.way == Way::Files && system.each);
-                    if !local {
-                        return Err(source
-                            .error(given.span(), "only a file on a modelled file system is made by a run")
-                            .help("take a system with a node of kind 'file-system' and way = \"files\", or leave out `file`"));
-                    }
-                    let absent = *given.get_ref() == FileState::Absent;
-                    made = made.or(absent.then(|| given.span()));
-                    absent
-                }
-            };
+            let through = stream.through(source, system.as_ref())?;
+            let words = stream.through.as_ref().map(Spanned::span).or(stream.file.as_ref().map(Spanned::span));
+            places.extend(words);
+            if through == Through::NewFile {
+                made = made.or(stream.file.as_ref().map(Spanned::span));
+            }
             let copies = Copies { number: stream.copies.take(), spread: stream.spread.take() };
             for plan in copies.of(source, stream.check(source, index, run.measure)?)? {
                 if streams.iter().any(|other| other.stream.name == plan.stream.name) {
@@ -381,11 +382,14 @@ impl File {
                     let mapped = device.check(plan.stream.largest());
                     mapped.map_err(|error| source.error(place.clone(), error.to_string()))?;
                 }
-                streams.push(StreamPlan { absent, ..plan });
+                streams.push(StreamPlan { through, ..plan });
             }
         }
         if let Some(place) = made {
             check_made(source, place, &streams, devices.len())?;
+        }
+        if system.is_none() {
+            check_through(source, &streams, &described, &places)?;
         }
         let slow = FileSlow::check(self.slow, source)?;
         let published = check_published(source, self.published)?;
@@ -406,13 +410,35 @@ impl File {
     }
 }
 
+/// All streams go through files, or none does, as a device is opened in one way; and devices that are described are
+/// files, which are read and written through the page cache. `places` are those of the streams' own words about it.
+fn check_through(
+    source: &Source,
+    streams: &[StreamPlan],
+    devices: &[Described],
+    places: &[Range<usize>],
+) -> Result<(), SourceError> {
+    let Some(place) = places.first().cloned() else { return Ok(()) };
+    if let Some(other) = streams.iter().find(|plan| plan.through == Through::Device) {
+        let said = format!("stream '{}' does not go through files, and another does", other.stream.name);
+        return Err(source.error(place, said).help("say through = \"files\" of all streams, or of none"));
+    }
+    match devices.iter().find(|device| device.files.is_empty() || device.io.mode != Mode::Buffered) {
+        Some(device) => Err(source
+            .error(place, format!("through = \"files\" is through the page cache, and {} is not", device.name()))
+            .help("say mode = \"buffered\" of the device, or leave out `through`")),
+        None => Ok(()),
+    }
+}
+
 /// A file that the run makes is only written: a read would find nothing where nothing was written yet.
 fn check_made(source: &Source, place: Range<usize>, streams: &[StreamPlan], devices: usize) -> Result<(), SourceError> {
-    let writes =
-        |plan: &StreamPlan| plan.absent && plan.stream.mix.reads == Ratio::ZERO && plan.stream.behind.is_none();
+    let writes = |plan: &StreamPlan| {
+        plan.makes_its_file() && plan.stream.mix.reads == Ratio::ZERO && plan.stream.behind.is_none()
+    };
     for device in 0..devices {
         let mut on: Vec<&StreamPlan> = streams.iter().filter(|plan| plan.runs_on(device)).collect();
-        if on.iter().any(|plan| plan.absent) {
+        if on.iter().any(|plan| plan.makes_its_file()) {
             on.retain(|plan| !writes(plan));
             if let Some(other) = on.first() {
                 let said =
@@ -485,6 +511,28 @@ impl FileCare {
 }
 
 impl FileStream {
+    /// What it goes through. Who says of a file whether it is there goes through files.
+    fn through(&self, source: &Source, system: Option<&System>) -> Result<Through, SourceError> {
+        let by_server = system.is_some_and(System::is_file_server);
+        let through = match (&self.file, &self.through) {
+            (None, None) => return Ok(Through::Device),
+            (Some(file), _) if by_server => {
+                return Err(source
+                    .error(file.span(), "the files of a file server are there, and are not made by a run")
+                    .help("leave out `file`"));
+            }
+            (Some(file), _) if *file.get_ref() == FileState::Absent => Through::NewFile,
+            _ => Through::File,
+        };
+        let place = self.file.as_ref().map(Spanned::span).or(self.through.as_ref().map(Spanned::span));
+        match system.filter(|system| system.way != Way::Files) {
+            Some(_) => Err(source.error(place, "the requests of this machine go through no files").help(
+                "take a system with a node of kind 'file-system' and way = \"files\", or leave out `file` and `through`",
+            )),
+            None => Ok(through),
+        }
+    }
+
     fn check(self, source: &Source, index: usize, measure: Option<Duration>) -> Result<StreamPlan, SourceError> {
         let name = self.name.map_or_else(|| format!("stream-{index}"), Spanned::into_inner);
         let sizes = check_sizes(source, self.size)?;
@@ -670,7 +718,7 @@ impl FileStream {
             on,
             rate_limit,
             rates,
-            absent: false,
+            through: Through::Device,
             script: None,
             flushes: Flushes::NONE,
         })

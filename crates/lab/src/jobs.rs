@@ -38,7 +38,7 @@ use workload::{
 };
 
 use crate::described::Described;
-use crate::experiment::{Cache, Experiment, Io, StreamPlan};
+use crate::experiment::{Cache, Experiment, Io, StreamPlan, Through};
 use crate::file::LARGEST_REQUEST;
 use crate::jobs::extent::Extents;
 pub(crate) use crate::jobs::extent::target_size;
@@ -393,7 +393,7 @@ impl Phase {
             on: own.then(|| vec![index]),
             rate_limit: None,
             rates,
-            absent: false,
+            through: Through::Device,
             script: None,
             flushes,
         });

@@ -310,6 +310,10 @@ impl Site<'_> {
             _ => Numbers { next: 0, step: 0 },
         };
         for number in 0..self.experiment.run.passes {
+            if let Err(error) = self.make_anew(&stations) {
+                self.gate.close();
+                return say(Report::Refused(error));
+            }
             for station in &stations {
                 let io = self.io(station.index);
                 match io.cache {
@@ -388,6 +392,17 @@ impl Site<'_> {
             }
         }
         self.verify(&live, &stations, &say);
+    }
+
+    /// Makes the files anew that are not there when a pass begins.
+    fn make_anew(&self, stations: &[Station<LiveDevice>]) -> Result<(), RunError> {
+        let is_new =
+            |index: usize| self.streams[index].iter().any(|stream| self.experiment.streams[*stream].makes_its_file());
+        for station in stations.iter().filter(|station| is_new(station.index)) {
+            let target = || self.targets[station.index].clone();
+            station.device.make_anew().map_err(|source| RunError::NotAnew { target: target(), source })?;
+        }
+        Ok(())
     }
 
     /// Reads what was written, where that is asked for, and says what verification came to.

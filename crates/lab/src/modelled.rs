@@ -156,7 +156,7 @@ pub(crate) fn run(experiment: &Experiment, system: &System, ways: &Ways, mut log
             .collect();
         let streams = experiment.by_device(stations.len());
         for station in &stations {
-            if experiment.streams.iter().any(|plan| plan.absent && plan.runs_on(station.index)) {
+            if experiment.streams.iter().any(|plan| plan.makes_its_file() && plan.runs_on(station.index)) {
                 station.device.set_file(State::Absent).expect("a file that was made can be removed");
             }
             pass::check(experiment, &streams[station.index], station.device.shape())?;

@@ -10,7 +10,7 @@ use record::{Asked, Asking, ImportError, Operation, RunFolder, TableError, Trace
 use units::{Bytes, Duration, Frequency, Ratio};
 use workload::{Arrivals, Ask, Due, Flushes, Limits, Load, Mix, OnError, Pattern, Region, Script, Sizes, Stream};
 
-use crate::experiment::{Experiment, StreamPlan};
+use crate::experiment::{Experiment, StreamPlan, Through};
 use crate::jobs::target_size;
 use crate::target::Target;
 
@@ -248,7 +248,7 @@ fn described(script: &Script, index: usize) -> StreamPlan {
         on: Some(vec![index]),
         rate_limit: None,
         rates: [None; 2],
-        absent: false,
+        through: Through::Device,
         script: None,
         flushes: Flushes::NONE,
     }

@@ -20,7 +20,7 @@ use units::{Bytes, Duration, Frequency, Instant, Ratio};
 use uring::Choice;
 use workload::{Searched, StreamError};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, StreamPlan, Through};
 use crate::hosts::Together;
 use crate::modelled::Modelled;
 use crate::pass::Failure;
@@ -131,6 +131,10 @@ pub enum RunError {
         "stream '{stream}' runs on device {device}, but only {given} are given (they count from 0); give more, or change `on`"
     )]
     NoSuchDevice { stream: String, device: usize, given: usize },
+    #[error(
+        "stream '{stream}' goes through files, and {target} is none; name a directory with --on, in which one is made (`arraylab run`), or say `files` in [[device]]"
+    )]
+    NoFile { stream: String, target: Target },
     #[error("run.devices is {wanted}, but only {given} are given; give more with --on, or lower run.devices")]
     TooFewDevices { wanted: usize, given: usize },
     #[error("no stream runs on {target}; leave it out, or change `on`")]
@@ -139,6 +143,10 @@ pub enum RunError {
         "the requests that may be under way need {needed} of memory, and {available} can be had; lower `depth`, `outstanding` or `size`"
     )]
     TooMuchMemory { needed: Bytes, available: Bytes },
+    #[error(
+        "{target} cannot be made anew for a pass, as file = \"absent\" asks: {source}; name a directory that can be written"
+    )]
+    NotAnew { target: Target, source: std::io::Error },
     #[error("{target} begins anew with each run, so nothing can be written before it; leave out [precondition]")]
     BeginsAnew { target: Target },
     #[error("preconditioning of {target} failed: {error}")]
@@ -499,6 +507,15 @@ fn fit(experiment: &Experiment, targets: &[Target]) -> Result<(), RunError> {
     for (device, target) in targets.iter().enumerate().filter(|(_, target)| !stores(target)) {
         if experiment.streams.iter().any(|plan| plan.stream.verify.is_some() && plan.runs_on(device)) {
             return Err(RunError::NothingStored { target: target.clone() });
+        }
+    }
+    let is_file = |target: &Target| matches!(target, Target::Described(described) if !described.files.is_empty());
+    for (device, target) in
+        targets.iter().enumerate().filter(|(_, target)| experiment.system.is_none() && !is_file(target))
+    {
+        let goes = |plan: &&StreamPlan| plan.through != Through::Device && plan.runs_on(device);
+        if let Some(plan) = experiment.streams.iter().find(goes) {
+            return Err(RunError::NoFile { stream: plan.stream.name.clone(), target: target.clone() });
         }
     }
     match experiment.by_device(given).iter().position(Vec::is_empty) {

@@ -12,7 +12,7 @@ use toml::{Spanned, Table, Value};
 use units::{Bytes, Duration, Ratio};
 use workload::{Control, Flushes, Limits, Mix, Pattern, Region, Stream};
 
-use crate::experiment::{Experiment, StreamPlan};
+use crate::experiment::{Experiment, StreamPlan, Through};
 use crate::source::{Source, SourceError};
 use crate::written::text;
 
@@ -157,7 +157,7 @@ impl Precondition {
             on: None,
             rate_limit: None,
             rates: [None; 2],
-            absent: false,
+            through: Through::Device,
             script: None,
             flushes: Flushes::NONE,
         }];

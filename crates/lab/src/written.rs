@@ -9,7 +9,7 @@ use units::{Duration, Ratio};
 use uring::Mode;
 use workload::{Arrivals, Discards, Fill, Load, OnError, RateLimit, ReadBehind, Region, Share, Stream, Verify};
 
-use crate::experiment::{Experiment, Run, StreamPlan, engine_name};
+use crate::experiment::{Experiment, Run, StreamPlan, Through, engine_name};
 use crate::pattern;
 use crate::slow::Slow;
 use crate::system::System;
@@ -157,7 +157,10 @@ impl StreamPlan {
         let stream: &Stream = &self.stream;
         let mut table = Table::new();
         table.insert("name".into(), stream.name.clone().into());
-        if self.absent {
+        if self.through != Through::Device {
+            table.insert("through".into(), "files".into());
+        }
+        if self.makes_its_file() {
             table.insert("file".into(), "absent".into());
         }
         let reads = stream.mix.reads;

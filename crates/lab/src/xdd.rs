@@ -20,7 +20,7 @@ use units::{Bytes, Duration, Ratio};
 use uring::Mode;
 use workload::{Flushes, Limits, Mix, OnError, Pattern, Region, Stream};
 
-use crate::experiment::{Experiment, StreamPlan};
+use crate::experiment::{Experiment, StreamPlan, Through};
 use crate::file::LARGEST_REQUEST;
 use crate::offered::MOST_UNDER_WAY;
 use crate::target::{Target, TargetError};
@@ -233,7 +233,7 @@ impl Said {
             on: None,
             rate_limit: None,
             rates: [None; 2],
-            absent: false,
+            through: Through::Device,
             script: None,
             flushes: Flushes::NONE,
         });

@@ -161,8 +161,8 @@ fn a_file_that_a_run_makes_is_written_down_as_absent() {
     };
     let (new, old) = (program("write_8192"), program("rewrite_8192"));
     assert_ne!(new, old);
-    assert!(points(&new, &[]).unwrap()[0].experiment.streams[0].absent);
-    assert!(!points(&old, &[]).unwrap()[0].experiment.streams[0].absent);
+    assert!(points(&new, &[]).unwrap()[0].experiment.streams[0].makes_its_file());
+    assert!(!points(&old, &[]).unwrap()[0].experiment.streams[0].makes_its_file());
 }
 
 #[test]

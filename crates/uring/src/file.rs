@@ -167,6 +167,17 @@ impl FileDevice {
         }
     }
 
+    /// Makes a file anew that is open for writing: it is empty, and then as long as it was, with nothing in it. Writes
+    /// have their blocks allocated as those of a new file have. What was in it is lost.
+    ///
+    /// # Panics
+    /// If it was opened for reading only: who may not write may not do this either.
+    pub fn make_anew(&self) -> std::io::Result<()> {
+        assert!(self.writable, "a file that is only read is not made anew");
+        self.file.set_len(0)?;
+        self.file.set_len(self.shape.size.get())
+    }
+
     /// Drops what the page cache holds of this file, after writing back what is dirty: later reads are the device's.
     pub fn drop_cache(&self) -> std::io::Result<()> {
         if let Hands::Mapped(mapping, _) = &self.hands {

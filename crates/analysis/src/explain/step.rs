@@ -126,6 +126,9 @@ fn cause(findings: &Findings, step: &Step) -> String {
             after / 1e9
         );
     }
+    if !around.cached.is_empty() {
+        return "; requests went through the page cache, which fills, and writes back".to_owned();
+    }
     let writes = findings.summary.operations.iter().any(|group| group.name == Operation::Write.name());
     let device = if writes { "a write cache that is full, garbage collection or heat" } else { "heat" };
     format!("; no other program is seen to have done that: inside the device it may be {device}")

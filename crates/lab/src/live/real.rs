@@ -87,6 +87,17 @@ impl Bare {
         }
     }
 
+    /// Makes its files anew.
+    fn make_anew(&self) -> std::io::Result<()> {
+        match self {
+            Bare::File(file) => file.make_anew(),
+            Bare::Ensemble(ensemble) => {
+                ensemble.parts().iter().filter_map(Single::file).try_for_each(FileDevice::make_anew)
+            }
+            Bare::Nbd(_) | Bare::Null(_) => unreachable!("streams go through files only where there are some"),
+        }
+    }
+
     /// Forgets what the page cache holds. A file system that cannot is measured with its cache, which the advice on the
     /// run will notice; there is nothing else to be done about it here.
     fn drop_cache(&self) {
@@ -140,6 +151,11 @@ impl LiveDevice {
     /// How requests reach the kernel.
     pub(super) fn choice(&self) -> Option<Choice> {
         self.bare().choice()
+    }
+
+    /// Makes its files anew.
+    pub(super) fn make_anew(&self) -> std::io::Result<()> {
+        self.bare().make_anew()
     }
 
     /// Forgets what the page cache holds and is clean, without waiting for the rest.
