@@ -71,7 +71,7 @@ fn what_goes_through_no_file_is_refused_with_the_remedy() {
         let refused = desk.arraylab(&["run", "load.toml", "--on", on, "--destroy-data"]);
         assert!(refused.code == 2 && refused.stderr.contains(said), "{on}: {}", refused.stderr);
     }
-    let other = "[[stream]]\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1\n";
+    let other = "[[stream]]\noperation = \"read\"\npattern = \"random\"\nsize = \"4 KiB\"\ndepth = 1\nlimit = { requests = 4 }\n";
     desk.write("mixed.toml", &format!("{WRITER}\n{other}"));
     let refused = desk.arraylab(&["run", "mixed.toml", "--on", "there"]);
     assert!(refused.code == 2 && refused.stderr.contains("mixed.toml:11"), "{}", refused.stderr);

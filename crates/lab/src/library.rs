@@ -150,6 +150,7 @@ pub const EXPERIMENTS: &[Entry] = entries![
     "vax/queues",
     "vax/rotational-delay",
     "vax/search-lead",
+    "vax/track-buffer",
     "vax/uda50",
 ];
 

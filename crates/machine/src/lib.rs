@@ -59,6 +59,7 @@ pub mod standalone;
 pub mod system;
 mod system_bus;
 pub mod trace;
+mod track_buffer;
 mod tree;
 mod unbuffered;
 pub mod volume;

@@ -12,6 +12,9 @@
 //!   P(overrun) = exp(-lead / delay)      for each sector
 //! ```
 //!
+//! A controller may buffer a track of each drive (*track buffer*, `crate::track_buffer`): then no sector is overrun, and
+//! a search for what is in the buffer ends at once.
+//!
 //! When the last sector has passed the controller needs a while to end the command (*completion*), and then interrupts.
 //!
 //! # Sources
@@ -54,6 +57,7 @@ pub const KIND: Kind = Kind {
             turn: Resource::new(site.runtime, 1),
             random: RefCell::new(Random::named(site.seed, &format!("{} arbitration", site.name))),
             overruns: Cell::default(),
+            hits: Cell::default(),
             parameters,
         }))
     },
@@ -72,6 +76,8 @@ struct MassbusParameters {
     arbitration_lead: Duration,
     /// What the bus takes to be given, on average.
     arbitration_delay: Duration,
+    /// It keeps the track that the heads of a drive are on.
+    track_buffer: bool,
 }
 
 impl MassbusParameters {
@@ -82,6 +88,7 @@ impl MassbusParameters {
             completion: reader.get("completion")?,
             arbitration_lead: reader.get("arbitration-lead")?,
             arbitration_delay: reader.get("arbitration-delay")?,
+            track_buffer: reader.find("track-buffer")?.unwrap_or(false),
         })
     }
 
@@ -104,6 +111,8 @@ pub(crate) struct Massbus {
     turn: Resource,
     random: RefCell<Random>,
     overruns: Cell<u64>,
+    /// Sectors that were in the buffer.
+    hits: Cell<u64>,
 }
 
 impl Massbus {
@@ -115,18 +124,34 @@ impl Massbus {
         ledger.until(self.runtime.now(), self.part, "start");
         let (mut block, end) = (command.first, command.first + command.blocks);
         let (mut first, mut at) = (true, self.runtime.now());
+        let buffers = self.parameters.track_buffer && !command.write;
+        if self.parameters.track_buffer && command.write {
+            (medium.track_of(block)..=medium.track_of(end - 1)).for_each(|track| medium.buffer.forget(track));
+        }
         while block < end {
+            let there = if buffers { medium.buffer.there(medium, block, end - block, self.runtime.now()) } else { 0 };
+            if there > 0 {
+                self.route.transfer(BLOCK * there, true, lines).await;
+                ledger.until(self.runtime.now(), self.part, "buffer");
+                self.hits.set(self.hits.get() + there);
+                (block, at, first) = (block + there, self.runtime.now(), false);
+                continue;
+            }
             let run = medium.run(at, block, command.write);
             medium.stand(&run);
             if first && run.rotation + medium.sector() * 8 > medium.period() {
                 medium.lost.set(medium.lost.get() + 1);
             }
             first = false;
+            if buffers {
+                medium.buffer.fill(medium.track_of(block), run.on_track());
+            }
             self.runtime.sleep_until(run.begins).await;
             ledger.until(self.runtime.now(), medium.part, "rotation");
             let wanted = run.blocks.min(end - block);
+            let wanted = if buffers { medium.buffer.missing(medium, block, wanted, run.begins) } else { wanted };
             // The sector that is overrun passes, and counts as time under the heads.
-            let passed = (0..wanted).find(|_| self.overrun()).unwrap_or(wanted);
+            let passed = (0..wanted).find(|_| !buffers && self.overrun()).unwrap_or(wanted);
             let passes = run.passed((passed + 1).min(wanted));
             let under = passes.saturating_since(self.runtime.now());
             let moved = self.route.paced(BLOCK * passed, !command.write, lines, medium.rate());
@@ -146,6 +171,23 @@ impl Massbus {
         ledger.until(self.runtime.now(), self.part, "completion");
     }
 
+    /// From an order until it is begun.
+    pub fn start(&self) -> Duration {
+        self.parameters.start
+    }
+
+    /// Whether a block is in the buffer.
+    pub fn has(&self, medium: &Medium, block: u64) -> bool {
+        self.parameters.track_buffer && medium.buffer.there(medium, block, 1, self.runtime.now()) == 1
+    }
+
+    /// A search has the heads on the track of a block: it is taken in.
+    pub fn on_track(&self, medium: &Medium, block: u64) {
+        if self.parameters.track_buffer {
+            medium.buffer.fill(medium.track_of(block), self.runtime.now());
+        }
+    }
+
     fn overrun(&self) -> bool {
         let chance = self.parameters.overrun();
         chance > 0.0 && self.random.borrow_mut().random_bool(chance)
@@ -156,6 +198,9 @@ impl Component for Massbus {
     fn gauges(&self, gauges: &mut Gauges) {
         gauges.put("", Reading::Busy(self.turn.busy()));
         gauges.put("overruns", Reading::Count(self.overruns.get()));
+        if self.parameters.track_buffer {
+            gauges.put("sectors from the buffer", Reading::Count(self.hits.get()));
+        }
     }
     fn rate(&self) -> Option<Rate> {
         None

@@ -39,6 +39,7 @@ use crate::part::{PartError, Problem, Reader};
 use crate::scsi::protocol::Passage;
 use crate::scsi::target::{BLOCK, Command};
 use crate::trace::Ledger;
+use crate::track_buffer::TrackBuffer;
 
 /// Such a drive, on a controller that takes its data as they pass.
 pub const KIND: Kind = Kind {
@@ -140,6 +141,8 @@ pub(crate) struct Medium {
     pub taken: Cell<bool>,
     /// At which angle it stands when the machine starts, as a time.
     phase: Duration,
+    /// What a controller that buffers a track has of it.
+    pub buffer: TrackBuffer,
 }
 
 impl Medium {
@@ -161,6 +164,7 @@ impl Medium {
             lost: Cell::default(),
             taken: Cell::default(),
             passing: Cell::default(),
+            buffer: TrackBuffer::default(),
         }
     }
 
@@ -191,9 +195,21 @@ impl Medium {
         Run { begins: Instant::from_nanos(run.begins.as_nanos() - self.phase.as_nanos()), ..run }
     }
 
-    /// The arm is on that track.
+    /// The arm goes to that track now.
     pub fn stand(&self, run: &Run) {
+        self.buffer.turn_to(self.track_of(run.first), self.runtime.now());
         self.arm.set(run.arm);
+    }
+
+    /// The track of a block, counted from the first of the drive.
+    pub fn track_of(&self, block: u64) -> u64 {
+        block / self.tracks.sectors
+    }
+
+    /// When a block has passed under the heads, if they are on its track from `since` on.
+    pub fn passed(&self, since: Instant, block: u64) -> Instant {
+        let angle = self.mechanism.geometry.extent(block).angle;
+        since + self.mechanism.spindle.wait(since + self.phase, angle) + self.sector()
     }
 
     /// The sector that passes now.
@@ -292,10 +308,17 @@ impl Positioned for Drive {
         Box::pin(async move {
             let medium = &self.medium;
             let _present = medium.attendance.enter(&medium.runtime);
+            let Behind::Massbus(massbus) = &self.behind else { unreachable!("only its drives are positioned") };
+            if massbus.has(medium, block) {
+                medium.runtime.sleep(massbus.start()).await;
+                ledger.until(medium.runtime.now(), medium.part, "search");
+                return Passage::default();
+            }
             let run = medium.run(medium.runtime.now(), medium.before(block, lead), false);
             medium.stand(&run);
             medium.runtime.sleep_until(run.on_track()).await;
             ledger.until(medium.runtime.now(), medium.part, "seek");
+            massbus.on_track(medium, block);
             medium.runtime.sleep_until(run.begins).await;
             ledger.until(medium.runtime.now(), medium.part, "search");
             Passage::default()

@@ -318,6 +318,41 @@ fn a_log_read_block_by_block_loses_a_turn_on_each() {
     assert!(read(&slow[..1]) < found);
 }
 
+/// With a buffer the reader that is too late for each block waits for the first of a track only: about a turn for the
+/// three blocks of a track, and its own time for each.
+#[test]
+fn a_track_buffer_saves_the_turns_of_a_reader_that_is_too_late() {
+    let slow = [("host.instructions", "1 MIPS"), LOG[3]];
+    let buffered = [slow[0], slow[1], ("adapter.track-buffer", "true")];
+    let (took, load) = on("vax-780-sc780", &buffered, &["hp-0"], false, State::Laid, 8192);
+    let (found, without) = (took / (FILE / 8192.0), read(&slow));
+    let own = load.time("host", "").as_seconds() / (FILE / 8192.0);
+    println!("{without} s for a block without, {found} s with; {own} s of processor time");
+    assert!(found >= TURN / 3.0 && found < TURN / 3.0 + own + 4.0 * SECTOR, "{found} s for a block, {own} s of it own");
+    assert!(found < 0.7 * without, "{found} s, {without} s without");
+    // Two of three blocks are there, and the rest of the third that the heads came down in.
+    let sectors = (FILE / 512.0) as u64;
+    let hits = count(&load, "adapter", "sectors from the buffer");
+    assert!((sectors / 2..sectors).contains(&hits), "{hits} of {sectors} sectors");
+}
+
+/// Writes go to the medium, and what is written is not found in the buffer as it was before.
+#[test]
+fn a_track_buffer_is_none_for_writes() {
+    let buffer = [LOG[3], ("adapter.track-buffer", "true")];
+    let ffs = |changes: &[(&str, &str)]| on("vax-780-sc780", changes, &["hp-0"], true, State::Laid, 8192);
+    let ((with, load), (without, _)) = (ffs(&buffer[1..]), ffs(&[]));
+    assert!((with / without - 1.0).abs() < 0.01, "{with} s and {without} s");
+    let hits = count(&load, "adapter", "sectors from the buffer");
+    assert!(hits < 32, "only the inode and its like are read: {hits} sectors of {}", FILE / 512.0);
+    // Sectors that came too late for the bus are in the buffer, and are not overrun.
+    let late = [("sc780.arbitration-lead", "2 us"), ("sc780.arbitration-delay", "1 us"), buffer[1]];
+    let (_, plain) = on("vax-780-sc780", &late[..2], &["hp-0"], false, State::Laid, 8192);
+    let (_, buffered) = on("vax-780-sc780", &late, &["hp-0"], false, State::Laid, 8192);
+    let [plain, buffered] = [plain, buffered].map(|load| count(&load, "adapter", "overruns"));
+    assert!(plain > 100 && buffered * 10 < plain, "{plain} without; {buffered} with, of the inode's writes alone");
+}
+
 #[test]
 fn what_waits_for_the_log_is_read_from_memory() {
     let (runtime, machine) = machine("vax-780-sc780", &LOG);

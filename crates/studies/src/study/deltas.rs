@@ -221,13 +221,13 @@ mod tests {
         Bounds::read(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     }
 
-    /// Two devices in rounds of 30.4 ms and 10.9 ms, in two passes of so many rounds each.
+    /// Three devices in rounds of 30.4 ms and twice 10.9 ms, in two passes of so many rounds each.
     fn completions(devices: &[String], rounds: u64, whole: Option<Duration>) -> Completions<'_> {
         let mut finishes = Vec::new();
         for pass in 0..2 {
             let mut at = Instant::START;
             for _ in 0..rounds {
-                for (device, delta) in [(0, 30_400), (1, 10_900)] {
+                for (device, delta) in [(0, 30_400), (1, 10_900), (2, 10_900)] {
                     at += Duration::micros(delta);
                     finishes.push(Finish { at, device, pass });
                 }
@@ -239,45 +239,46 @@ mod tests {
 
     #[test]
     fn deltas_within_bounds_are_counted_for_one_pass() {
-        let devices = ["a".to_owned(), "b".to_owned()];
+        let devices = ["a", "b", "c"].map(str::to_owned);
         let all = completions(&devices, 50, None);
         let is = |statistic, names: &[&str]| all.delta(statistic, &read(names).unwrap()).unwrap();
-        assert_eq!(is(Statistic::Count, &[]), 99.0);
-        assert_eq!((is(Statistic::Count, &["above 20 ms"]), is(Statistic::Count, &["up to 20 ms"])), (49.0, 50.0));
+        assert_eq!(is(Statistic::Count, &[]), 149.0);
+        assert_eq!((is(Statistic::Count, &["above 20 ms"]), is(Statistic::Count, &["up to 20 ms"])), (49.0, 100.0));
         assert_eq!(is(Statistic::Count, &["above 10.9 ms", "up to 30.4 ms"]), 49.0, "above is beyond, up to includes");
         assert!((is(Statistic::Mean, &["up to 20 ms"]) - 10.9e-3).abs() < 1e-9);
         assert_eq!(is(Statistic::Deviation, &["above 20 ms"]), 0.0);
         assert!((is(Statistic::Median, &[]) - 10.9e-3).abs() < 1e-9, "more small ones than large ones");
         assert_eq!(is(Statistic::Count, &["above mean + 5 ms"]), 49.0);
-        assert!((is(Statistic::PerRound, &["above 20 ms"]) - 49.0 * 2.0 / 99.0).abs() < 1e-9);
+        assert!((is(Statistic::PerRound, &["above 20 ms"]) - 49.0 * 3.0 / 149.0).abs() < 1e-9);
         let none = all.delta(Statistic::Mean, &read(&["above 1 s"]).unwrap());
         assert!(none.unwrap_err().to_string().contains("within these bounds"));
     }
 
     #[test]
     fn a_study_that_prints_whole_milliseconds_cuts_deltas_and_means_off() {
-        let devices = ["a".to_owned(), "b".to_owned()];
+        let devices = ["a", "b", "c"].map(str::to_owned);
         let cut = completions(&devices, 50, Some(Duration::millis(1)));
         let is = |names: &[&str]| cut.delta(Statistic::Mean, &read(names).unwrap()).unwrap();
         assert_eq!((is(&["above 20 ms"]), is(&["up to 20 ms"])), (0.030, 0.010));
-        assert_eq!(is(&[]), 0.019, "the mean of 99 is 19.9 ms");
+        assert_eq!(is(&[]), 0.016, "the mean of 49 and 100 is 16.6 ms");
     }
 
     #[test]
     fn rounds_are_counted_by_a_given_threshold_or_by_one_that_is_found() {
-        let devices = ["a".to_owned(), "b".to_owned()];
+        let devices = ["a", "b", "c"].map(str::to_owned);
         let all = completions(&devices, 50, None);
         let given = Bounds::threshold(&["above 20 ms".to_owned()]).unwrap();
         let is = |pattern, bounds: &Bounds, device| all.rounds(pattern, bounds, device).unwrap();
         let free = Bounds::default();
-        assert_eq!(is(Pattern::Possible, &free, None), 49.5, "99 deltas of two devices");
+        assert_eq!(is(Pattern::Possible, &free, None), 49.5, "298 deltas of three devices, in two passes");
         assert_eq!(is(Pattern::Good, &given, None), is(Pattern::Good, &free, None));
         assert!(is(Pattern::Share, &given, None) > 0.95);
         assert_eq!(is(Pattern::Good, &Bounds::threshold(&["above 1 s".to_owned()]).unwrap(), None), 0.0);
-        assert_eq!((is(Pattern::Found, &free, None), is(Pattern::OrderRepeats, &free, None)), (1.0, 1.0));
-        assert_eq!(is(Pattern::First, &free, Some("a")) + is(Pattern::First, &free, Some("b")), 1.0);
-        let unknown = all.rounds(Pattern::First, &free, Some("c")).unwrap_err().to_string();
-        assert!(unknown.contains("none of the devices: a, b"), "{unknown}");
+        assert_eq!(is(Pattern::OrderRepeats, &free, None), 1.0);
+        let firsts = ["a", "b", "c"].map(|name| is(Pattern::First, &free, Some(name)));
+        assert_eq!(firsts.iter().sum::<f64>(), 1.0);
+        let unknown = all.rounds(Pattern::First, &free, Some("d")).unwrap_err().to_string();
+        assert!(unknown.contains("none of the devices: a, b, c"), "{unknown}");
     }
 
     #[test]
