@@ -76,6 +76,16 @@ fn what_goes_through_no_file_is_refused_with_the_remedy() {
     let refused = desk.arraylab(&["run", "mixed.toml", "--on", "there"]);
     assert!(refused.code == 2 && refused.stderr.contains("mixed.toml:11"), "{}", refused.stderr);
     assert!(refused.stderr.contains("does not go through files, and another does"), "{}", refused.stderr);
+    desk.write("verified.toml", &format!("{WRITER}verify = \"end\"\n"));
+    let refused = desk.arraylab(&["run", "verified.toml", "--on", "there", "--destroy-data"]);
+    assert!(refused.code == 2 && refused.stderr.contains("verified.toml:12"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("has lost what the pass before wrote"), "{}", refused.stderr);
+    // More than 64 bits of bytes.
+    let large = WRITER.replace("requests = 16", "requests = 9000000000000000000");
+    desk.write("large.toml", &large);
+    std::fs::create_dir(desk.path().join("empty")).unwrap();
+    let refused = desk.arraylab(&["run", "large.toml", "--on", "empty", "--destroy-data"]);
+    assert!(refused.code == 2 && refused.stderr.contains("the load needs a file of"), "{}", refused.stderr);
     let raw = "\n[system]\nname = \"raid-i\"\nway = \"raw\"\ndisks = 1\n";
     desk.write("raw.toml", &WRITER.replace("\n\n[[stream]]", &format!("\n{raw}\n[[stream]]")));
     let refused = desk.arraylab(&["run", "raw.toml"]);

@@ -7,7 +7,7 @@
 //!
 //! | load | `--on` | requests go |
 //! |---|---|---|
-//! | of a file server | a directory | to a file in it, as large as the modelled server's disks; a write is answered when it is durable, as in the model |
+//! | of a file server | a directory | to a file in it, as large as the server's disks; a write is durable, as there |
 //! | of a file server | anything else | to that device as any load: past the page cache |
 //! | through files | directories | to a file in each, as large as the streams need |
 //!
@@ -69,9 +69,9 @@ pub enum ElsewhereError {
     Library(#[from] LibraryError),
 }
 
-/// Points of an experiment, and what they run on: as given, or, if targets are given, the load of a modelled file server
-/// or a load through files on those. `set` is what the command line changed. Points that differed in the machine alone
-/// become one.
+/// Points of an experiment, and what they run on: as given, or, if targets are given, the load of a modelled file
+/// server or a load through files on those. `set` is what the command line changed. Points that differed in the machine
+/// alone become one.
 pub fn elsewhere(
     points: Vec<Point>,
     set: &[Setting],
@@ -176,14 +176,15 @@ fn files_in(directories: &[&Path], points: &[Point]) -> Result<Vec<(PathBuf, Byt
 fn needed(plan: &StreamPlan) -> Bytes {
     let stream = &plan.stream;
     let (start, limits) = (stream.region.start, &stream.limits);
-    if let Some(length) = stream.region.length {
-        return start + length;
-    }
-    let in_requests = limits.requests.map(|requests| stream.largest() * requests);
-    match (&stream.pattern, limits.bytes.or(in_requests)) {
-        (Pattern::Sequential { from }, Some(bytes)) => start + *from + bytes,
-        _ => start + UNBOUNDED,
-    }
+    let in_requests = limits.requests.map(|requests| stream.largest().get().saturating_mul(requests));
+    let asked = limits.bytes.map(Bytes::get).or(in_requests);
+    let length = match (stream.region.length, &stream.pattern, asked) {
+        (Some(length), ..) => length.get(),
+        (None, Pattern::Sequential { from }, Some(asked)) => from.get().saturating_add(asked),
+        _ => UNBOUNDED.get(),
+    };
+    // A file of more than 64 bits has no room anywhere, which is said then.
+    Bytes::new(start.get().saturating_add(length))
 }
 
 impl Experiment {

@@ -360,6 +360,14 @@ impl File {
             let through = stream.through(source, system.as_ref())?;
             let words = stream.through.as_ref().map(Spanned::span).or(stream.file.as_ref().map(Spanned::span));
             places.extend(words);
+            if let Some(verify) = stream.verify.as_ref().filter(|_| through == Through::NewFile) {
+                return Err(source
+                    .error(
+                        verify.span(),
+                        "a file that is made anew before each pass has lost what the pass before wrote",
+                    )
+                    .help("leave out `verify`, or file = \"absent\""));
+            }
             if through == Through::NewFile {
                 made = made.or(stream.file.as_ref().map(Spanned::span));
             }

@@ -12,8 +12,8 @@
 //!   P(overrun) = exp(-lead / delay)      for each sector
 //! ```
 //!
-//! A controller may buffer a track of each drive (*track buffer*, `crate::track_buffer`): then no sector is overrun, and
-//! a search for what is in the buffer ends at once.
+//! A controller may buffer a track of each drive (*track buffer*, `crate::track_buffer`): then no sector that is read
+//! is overrun, and a search for what is in the buffer ends at once.
 //!
 //! When the last sector has passed the controller needs a while to end the command (*completion*), and then interrupts.
 //!
@@ -126,10 +126,10 @@ impl Massbus {
         let (mut first, mut at) = (true, self.runtime.now());
         let buffers = self.parameters.track_buffer && !command.write;
         if self.parameters.track_buffer && command.write {
-            (medium.track_of(block)..=medium.track_of(end - 1)).for_each(|track| medium.buffer.forget(track));
+            medium.buffer.forget(block, end);
         }
         while block < end {
-            let there = if buffers { medium.buffer.there(medium, block, end - block, self.runtime.now()) } else { 0 };
+            let there = if buffers { medium.buffered(block, end - block, self.runtime.now()) } else { 0 };
             if there > 0 {
                 self.route.transfer(BLOCK * there, true, lines).await;
                 ledger.until(self.runtime.now(), self.part, "buffer");
@@ -144,12 +144,12 @@ impl Massbus {
             }
             first = false;
             if buffers {
-                medium.buffer.fill(medium.track_of(block), run.on_track());
+                medium.buffer.fill(block, run.on_track());
             }
             self.runtime.sleep_until(run.begins).await;
             ledger.until(self.runtime.now(), medium.part, "rotation");
             let wanted = run.blocks.min(end - block);
-            let wanted = if buffers { medium.buffer.missing(medium, block, wanted, run.begins) } else { wanted };
+            let wanted = if buffers { medium.missing(block, wanted, run.begins) } else { wanted };
             // The sector that is overrun passes, and counts as time under the heads.
             let passed = (0..wanted).find(|_| !buffers && self.overrun()).unwrap_or(wanted);
             let passes = run.passed((passed + 1).min(wanted));
@@ -178,13 +178,13 @@ impl Massbus {
 
     /// Whether a block is in the buffer.
     pub fn has(&self, medium: &Medium, block: u64) -> bool {
-        self.parameters.track_buffer && medium.buffer.there(medium, block, 1, self.runtime.now()) == 1
+        self.parameters.track_buffer && medium.buffered(block, 1, self.runtime.now()) == 1
     }
 
     /// A search has the heads on the track of a block: it is taken in.
     pub fn on_track(&self, medium: &Medium, block: u64) {
         if self.parameters.track_buffer {
-            medium.buffer.fill(medium.track_of(block), self.runtime.now());
+            medium.buffer.fill(block, self.runtime.now());
         }
     }
 

@@ -23,11 +23,11 @@ use std::cell::Cell;
 
 use units::Instant;
 
-use crate::unbuffered::Medium;
-
 /// The buffer of one drive.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TrackBuffer {
+    /// Of a track.
+    sectors: u64,
     filling: Cell<Option<Filling>>,
 }
 
@@ -42,40 +42,89 @@ struct Filling {
 }
 
 impl TrackBuffer {
-    /// The heads are on a track from `since` on, for a read: it is taken in, if it is not already.
-    pub fn fill(&self, track: u64, since: Instant) {
+    /// Of a drive with so many sectors on a track.
+    pub fn new(sectors: u64) -> TrackBuffer {
+        TrackBuffer { sectors, filling: Cell::default() }
+    }
+
+    /// The heads are on the track of a block from `since` on, for a read: it is taken in, if it is not already.
+    pub fn fill(&self, block: u64, since: Instant) {
+        let track = block / self.sectors;
         if self.filling.get().is_none_or(|filling| filling.track != track || filling.until.is_some()) {
             self.filling.set(Some(Filling { track, since, until: None }));
         }
     }
 
-    /// The arm or another head turns to a track at an instant: of any other, nothing more is taken in.
-    pub fn turn_to(&self, track: u64, at: Instant) {
-        if let Some(filling) = self.filling.get().filter(|filling| filling.track != track) {
+    /// The arm or another head turns to the track of a block at an instant: of any other, nothing more is taken in.
+    pub fn turn_to(&self, block: u64, at: Instant) {
+        if let Some(filling) = self.filling.get().filter(|filling| filling.track != block / self.sectors) {
             self.filling.set(Some(Filling { until: Some(filling.until.map_or(at, |until| until.min(at))), ..filling }));
         }
     }
 
-    /// A track is written: what was taken of it is no longer true.
-    pub fn forget(&self, track: u64) {
-        if self.filling.get().is_some_and(|filling| filling.track == track) {
+    /// The blocks up to `end` are written: what was taken of their tracks is no longer true.
+    pub fn forget(&self, block: u64, end: u64) {
+        let tracks = block / self.sectors..=(end - 1) / self.sectors;
+        if self.filling.get().is_some_and(|filling| tracks.contains(&filling.track)) {
             self.filling.set(None);
         }
     }
 
-    /// How many of so many sectors, from a block on, are there at an instant, before one that is not.
-    pub fn there(&self, medium: &Medium, block: u64, most: u64, at: Instant) -> u64 {
-        let is_there = |block: &u64| {
-            self.filling.get().filter(|filling| filling.track == medium.track_of(*block)).is_some_and(|filling| {
-                let there = medium.passed(filling.since, *block);
-                there <= at && filling.until.is_none_or(|until| there <= until)
-            })
-        };
-        (block..block + most).take_while(is_there).count() as u64
+    /// Whether a block is there at an instant; `passed` says when a block has passed, if the heads are on its track from
+    /// an instant on.
+    pub fn has(&self, block: u64, at: Instant, passed: impl Fn(Instant, u64) -> Instant) -> bool {
+        let filling = self.filling.get().filter(|filling| filling.track == block / self.sectors);
+        filling.is_some_and(|filling| {
+            let there = passed(filling.since, block);
+            there <= at && filling.until.is_none_or(|until| there <= until)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Duration;
+
+    use super::*;
+
+    /// Eight sectors of a millisecond each, of which number 0 begins to pass at the start.
+    fn passed(since: Instant, block: u64) -> Instant {
+        let (turn, at) = (8, since.as_nanos() / 1_000_000);
+        let ahead = (block % turn + turn - at % turn) % turn;
+        Instant::from_nanos((at + ahead + 1) * 1_000_000)
     }
 
-    /// How many of so many sectors, from a block on, are not there at an instant, before one that is.
-    pub fn missing(&self, medium: &Medium, block: u64, most: u64, at: Instant) -> u64 {
-        (block..block + most).take_while(|block| self.there(medium, *block, 1, at) == 0).count() as u64
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::millis(millis)
+    }
+
+    #[test]
+    fn what_has_passed_since_the_heads_came_is_there_until_a_turn_has() {
+        let buffer = TrackBuffer::new(8);
+        let there = |from: u64, now| (from..from + 8).filter(|block| buffer.has(*block, at(now), passed)).count();
+        assert_eq!(there(0, 100), 0, "nothing was taken in");
+        buffer.fill(11, at(3));
+        assert_eq!([3, 4, 7, 11, 50].map(|now| there(8, now)), [0, 1, 4, 8, 8]);
+        assert!(buffer.has(11, at(4), passed) && !buffer.has(10, at(10), passed) && buffer.has(10, at(11), passed));
+        assert_eq!(there(0, 50), 0, "of the track before it has nothing");
+        // Who asks for more of the track changes nothing.
+        buffer.fill(9, at(6));
+        assert_eq!(there(8, 7), 4);
+    }
+
+    #[test]
+    fn an_arm_that_leaves_ends_it_and_a_write_undoes_it() {
+        let buffer = TrackBuffer::new(8);
+        let there = |from: u64| (from..from + 8).filter(|block| buffer.has(*block, at(100), passed)).count();
+        buffer.fill(8, at(0));
+        buffer.turn_to(15, at(2));
+        assert_eq!(there(8), 8, "it is the same track");
+        buffer.turn_to(16, at(5));
+        buffer.turn_to(24, at(7));
+        assert_eq!(there(8), 5, "five had passed");
+        buffer.forget(0, 8);
+        assert_eq!(there(8), 5, "another track was written");
+        buffer.forget(7, 9);
+        assert_eq!(there(8), 0);
     }
 }

@@ -164,7 +164,7 @@ impl Medium {
             lost: Cell::default(),
             taken: Cell::default(),
             passing: Cell::default(),
-            buffer: TrackBuffer::default(),
+            buffer: TrackBuffer::new(tracks.sectors),
         }
     }
 
@@ -197,17 +197,26 @@ impl Medium {
 
     /// The arm goes to that track now.
     pub fn stand(&self, run: &Run) {
-        self.buffer.turn_to(self.track_of(run.first), self.runtime.now());
+        self.buffer.turn_to(run.first, self.runtime.now());
         self.arm.set(run.arm);
     }
 
-    /// The track of a block, counted from the first of the drive.
-    pub fn track_of(&self, block: u64) -> u64 {
-        block / self.tracks.sectors
+    /// How many of so many blocks, from one on, are in the controller's buffer at an instant, before one that is not.
+    pub fn buffered(&self, block: u64, most: u64, at: Instant) -> u64 {
+        (block..block + most).take_while(|block| self.has(*block, at)).count() as u64
+    }
+
+    /// How many are not there, before one that is.
+    pub fn missing(&self, block: u64, most: u64, at: Instant) -> u64 {
+        (block..block + most).take_while(|block| !self.has(*block, at)).count() as u64
+    }
+
+    fn has(&self, block: u64, at: Instant) -> bool {
+        self.buffer.has(block, at, |since, block| self.passed(since, block))
     }
 
     /// When a block has passed under the heads, if they are on its track from `since` on.
-    pub fn passed(&self, since: Instant, block: u64) -> Instant {
+    fn passed(&self, since: Instant, block: u64) -> Instant {
         let angle = self.mechanism.geometry.extent(block).angle;
         since + self.mechanism.spindle.wait(since + self.phase, angle) + self.sector()
     }

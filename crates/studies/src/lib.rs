@@ -1,8 +1,8 @@
 //! Studies: what somebody measured beside what a model of the same machine gives, and how good the model is by that.
 //!
 //! A study is a system, the trials on it, which number of a trial stands beside which measured row, and a test of each
-//! claim. All of it is data but for two claims: a [folder](mod@study), the program's or the user's own. How a row is judged and
-//! what is counted is the same for all ([`reproduce`](mod@reproduce)).
+//! claim. It is data: a [folder](mod@study), the program's or the user's own, but for two claims of RAID-I that are
+//! about no trial. How a row is judged and what is counted is the same for all ([`reproduce`](mod@reproduce)).
 
 mod bench;
 mod comparison;

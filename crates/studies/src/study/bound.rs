@@ -269,8 +269,8 @@ impl Bound {
         })
     }
 
-    /// The median over the passes that come to anything, number by number; where one pass is looked at, what it comes to
-    /// there.
+    /// The median over the passes that come to anything, number by number; where one pass is looked at, what it comes
+    /// to there.
     fn middle_pass(&self, by: &Context, text: &str, inner: &Node) -> Result<Vec<f64>, TrialError> {
         let mut quantities = Vec::new();
         inner.quantities(&mut quantities);

@@ -131,8 +131,9 @@ impl Drive {
                 self.dirty.push(Dirty { block: request.block, after: request.after(), extent, ready });
             }
         }
+        // The arm may have set out for this one; for any other it sets out now.
         if let Some(since) = self.held.take() {
-            self.destage(since);
+            self.destage_from(|dirty| if dirty.block == request.block { since } else { ready });
         }
     }
 
@@ -187,12 +188,17 @@ impl Drive {
 
     /// Writes the blocks that can be reached soonest from `at` on.
     fn destage(&mut self, at: Instant) {
-        let candidates =
-            self.dirty.iter().enumerate().map(|(index, dirty)| (self.run_to(dirty, at).begins, dirty.block, index));
+        self.destage_from(|_| at);
+    }
+
+    /// The same, if the arm can set out for each of them at an instant of its own.
+    fn destage_from(&mut self, at: impl Fn(&Dirty) -> Instant) {
+        let begins = |dirty: &Dirty| self.run_to(dirty, at(dirty)).begins;
+        let candidates = self.dirty.iter().enumerate().map(|(index, dirty)| (begins(dirty), dirty.block, index));
         let (_, _, index) = candidates.min().expect("something waits");
         let dirty = self.dirty.swap_remove(index);
         let mechanism = self.mechanism();
-        let mut run = self.run_to(&dirty, at);
+        let mut run = self.run_to(&dirty, at(&dirty));
         while run.after() < dirty.after {
             run = mechanism.next(&run, Access::Write).expect("a request lies within the drive");
         }
