@@ -10,9 +10,11 @@ use served::{Server, arraylab, done, say};
 
 const REPLACE: &str = "array replace --member a --onto e --size 32MiB --rate 2MB/s a b c";
 
-fn begin(desk: &Desk) -> std::process::Child {
+fn begin(desk: &Desk) -> common::Running {
     let mut replace = arraylab(desk, REPLACE);
-    let replace = replace.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let replace = common::Running::of(
+        replace.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap(),
+    );
     common::wait_for("the copy has begun", || {
         let status = say(desk, "array status --json a b c e");
         status.code == 0 && status.stdout.contains("\"state\": \"replacing\"")

@@ -7,10 +7,10 @@ mod served;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Desk, Loop, of};
+use common::{Desk, Loop, Running, of};
 use serde_json::json;
 use served::{Server, again, arraylab, done, orders, say};
 
@@ -31,10 +31,10 @@ fn damage(desk: &Desk, name: &str) {
 }
 
 /// A file offered for reading only.
-fn read_only(desk: &Desk, name: &str) -> Option<(Child, String)> {
+fn read_only(desk: &Desk, name: &str) -> Option<(Running, String)> {
     let child = again(|| {
         let mut command = arraylab(desk, &format!("serve --json --read-only --nbd unix:{name}.sock {name}"));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         if first.is_empty() { Err(of(child.wait_with_output().unwrap()).stderr) } else { Ok(child) }

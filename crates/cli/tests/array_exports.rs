@@ -7,14 +7,14 @@ mod served;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use common::{Desk, names, of, wait_for};
+use common::{Desk, Running, names, of, wait_for};
 use device::filter::{Effect, Faulty, Rule};
 use device::{AnyDevice, Buffer, Data, Device, DeviceError, MemoryDevice, Operation, Request, Shape};
 use nbd::{Client, Export, Exports, ServeOptions, Uri};
@@ -136,11 +136,11 @@ fn a_resync_that_could_not_read_all_is_completed_by_a_scrub() {
 }
 
 /// A member that another `arraylab` serves, at a socket of its name.
-fn member(desk: &Desk, name: &str) -> Option<Child> {
+fn member(desk: &Desk, name: &str) -> Option<Running> {
     let begin = || {
         let words = format!("serve --json --nbd unix:{name}.sock --destroy-data {name} {name}");
         let mut command = arraylab(desk, &words);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         if first.is_empty() { Err(of(child.wait_with_output().unwrap()).stderr) } else { Ok(child) }

@@ -6,9 +6,9 @@ mod common;
 mod served;
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use common::{Desk, is_root, names, of, pattern, peer, skip, wait_for};
+use common::{Desk, Running, is_root, names, of, pattern, peer, skip, wait_for};
 use serde_json::{Value, json};
 use served::{Server, done, say};
 
@@ -137,7 +137,7 @@ fn what_fio_writes_is_there_while_a_member_fails_and_is_rebuilt_and_all_is_scrub
 }
 
 /// Detaches a mount of FUSE, whatever became of the test.
-struct Mounted<'p>(&'p Path, Child);
+struct Mounted<'p>(&'p Path, Running);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
@@ -157,7 +157,7 @@ fn as_file<'p>(server: &Server, image: &'p Path) -> Option<Mounted<'p>> {
         skip("there is no nbdfuse; apt-get install libnbd-bin");
         return None;
     };
-    let fuse = Mounted(image, fuse);
+    let fuse = Mounted(image, Running::of(fuse));
     let size = server.said["size_bytes"].as_u64().unwrap();
     wait_for("nbdfuse mounts", || std::fs::metadata(image).is_ok_and(|file| file.len() == size));
     Some(fuse)

@@ -6,9 +6,9 @@ mod common;
 mod served;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use common::{Desk, names, of, peer, signal, wait_for};
+use common::{Desk, Running, names, of, peer, signal, wait_for};
 use device::{Buffer, Data, Device, Request};
 use nbd::{Client, Uri};
 use serde_json::Value;
@@ -21,18 +21,19 @@ fn socket(desk: &Desk, name: &str) -> String {
 }
 
 /// A file that another `arraylab` serves, at a socket of this name.
-fn export(desk: &Desk, name: &str, file: &str) -> Option<Child> {
+fn export(desk: &Desk, name: &str, file: &str) -> Option<Running> {
     _ = std::fs::remove_file(desk.path().join(format!("{name}.sock")));
     again(|| {
         let words = format!("serve --json --nbd unix:{name}.sock --destroy-data {file} {file}");
-        let mut child = arraylab(desk, &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            Running::of(arraylab(desk, &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         if first.is_empty() { Err(of(child.wait_with_output().unwrap()).stderr) } else { Ok(child) }
     })
 }
 
-fn end(mut child: Child) {
+fn end(mut child: Running) {
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -126,11 +127,11 @@ fn an_older_copy_of_a_member_or_another_member_in_its_place_is_failed_and_left_a
 }
 
 /// nbdkit with `memory`, which has nothing in it when it is started.
-fn memory(desk: &Desk) -> Child {
+fn memory(desk: &Desk) -> Running {
     let path = desk.path().join("k.sock");
     _ = std::fs::remove_file(&path);
     let mut nbdkit = Command::new("nbdkit");
-    let child = nbdkit.args(["-f", "-U"]).arg(&path).args(["memory", "40M"]).spawn().unwrap();
+    let child = Running::of(nbdkit.args(["-f", "-U"]).arg(&path).args(["memory", "40M"]).spawn().unwrap());
     wait_for("nbdkit listens", || path.exists());
     child
 }

@@ -166,7 +166,7 @@ fn a_scrub_where_there_is_nothing_to_compare_is_refused() {
 }
 
 /// Writes from one end to the other, again and again, and asks for the end of none.
-fn load(desk: &Desk, server: &Server) -> Option<std::process::Child> {
+fn load(desk: &Desk, server: &Server) -> Option<common::Running> {
     let words = ["bench", "-f", "raw", "-w", "-c", "1000000", "-d", "8", "-s", "4096", "-n", &server.uri()];
     let load = std::process::Command::new("qemu-img")
         .args(words)
@@ -176,7 +176,7 @@ fn load(desk: &Desk, server: &Server) -> Option<std::process::Child> {
     if load.is_err() {
         common::skip("there is no qemu-img; apt-get install qemu-utils");
     }
-    load.ok()
+    load.ok().map(common::Running::of)
 }
 
 #[test]
@@ -367,7 +367,9 @@ fn a_scrub_that_was_ended_is_said_to_have_ended_and_where() {
     let Some(server) = Server::start(&desk, "a b") else { return };
     let scrub = || {
         let mut scrub = served::arraylab(&desk, "array scrub --rate 1MB/s a b");
-        let scrub = scrub.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let scrub = common::Running::of(
+            scrub.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap(),
+        );
         let status = || document(&done(&desk, "array status --json a b"));
         common::wait_for("it is under way", || status()["served"]["upkeep"]["done_bytes"].as_u64() > Some(0));
         scrub

@@ -9,10 +9,10 @@ use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-use common::{Desk, names, of, pattern, peer, skip, wait_for};
+use common::{Desk, Running, names, of, pattern, peer, skip, wait_for};
 use device::{Buffer, Device, Request};
 use nbd::{Client, Uri};
 use serde_json::{Value, json};
@@ -362,15 +362,15 @@ fn exports_that_an_array_cannot_give_are_refused_and_it_stays_as_it_is() {
 }
 
 /// A member's server, that can be ended and begun anew.
-fn member(desk: &Desk, name: &str) -> Option<Child> {
+fn member(desk: &Desk, name: &str) -> Option<Running> {
     again(|| begin_member(desk, name))
 }
 
-fn begin_member(desk: &Desk, name: &str) -> Result<Child, String> {
+fn begin_member(desk: &Desk, name: &str) -> Result<Running, String> {
     let words = format!("serve --json --nbd unix:{name}.sock --destroy-data {name} {name}");
     let mut command = arraylab(desk, &words);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = Running::of(command.spawn().unwrap());
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     if first.is_empty() { Err(of(child.wait_with_output().unwrap()).stderr) } else { Ok(child) }

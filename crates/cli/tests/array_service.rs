@@ -12,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Desk, of, signal, wait_for};
+use common::{Desk, Running, of, signal, wait_for};
 use device::Device;
 use nbd::{Client, Uri};
 use served::{Server, again, arraylab, done, orders, say};
@@ -42,7 +42,7 @@ fn heard(manager: &UnixDatagram) -> String {
 }
 
 /// Starts `array serve` with these sockets as descriptors 3 and 4, which `sh` puts there, as systemd does.
-fn activated(desk: &Desk, words: &str, sockets: [OwnedFd; 2], manager: &str) -> Result<std::process::Child, String> {
+fn activated(desk: &Desk, words: &str, sockets: [OwnedFd; 2], manager: &str) -> Result<Running, String> {
     let program = env!("CARGO_BIN_EXE_arraylab");
     let script = format!(
         "exec 3<&0 4<&2 0</dev/null 2>errors; LISTEN_FDS=2 LISTEN_PID=$$ LISTEN_FDNAMES=one:two exec {program} array serve --nbd systemd {words}"
@@ -52,7 +52,7 @@ fn activated(desk: &Desk, words: &str, sockets: [OwnedFd; 2], manager: &str) -> 
     command.args(["-c", &script]).current_dir(desk.path()).env("XDG_RUNTIME_DIR", desk.path());
     command.env("NOTIFY_SOCKET", manager).env("WATCHDOG_USEC", "200000");
     command.stdin(Stdio::from(one)).stderr(Stdio::from(two)).stdout(Stdio::piped());
-    Ok(command.spawn().unwrap())
+    Ok(Running::of(command.spawn().unwrap()))
 }
 
 #[test]

@@ -4,18 +4,18 @@
 mod common;
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use common::{Desk, READS, Said, is_kept, is_root, of, said, skip, wait_for};
+use common::{Desk, READS, Running, Said, is_kept, is_root, of, said, skip, wait_for};
 use serde_json::Value;
 
 const MIB: usize = 1 << 20;
 
 /// Starts a rank of `size`; words may hold `{rank}`.
-fn rank(desk: &Desk, number: u32, size: u32, words: &[&str]) -> Child {
+fn rank(desk: &Desk, number: u32, size: u32, words: &[&str]) -> Running {
     let mut command = desk.command(words);
     command.env("PMI_RANK", number.to_string()).env("PMI_SIZE", size.to_string());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
 /// Starts two ranks with the same words, and waits for both.
@@ -166,7 +166,7 @@ fn only_run(desk: &Desk) -> Option<PathBuf> {
 }
 
 /// Two ranks under load, of which both have spilled rows.
-fn under_load(desk: &Desk) -> [Child; 2] {
+fn under_load(desk: &Desk) -> [Running; 2] {
     let words = [&WORDS[..], &["--set", "run.measure=100s"]].concat();
     let both = [0, 1].map(|number| rank(desk, number, 2, &words));
     let spilled = |rank: &str| {

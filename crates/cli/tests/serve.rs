@@ -5,16 +5,16 @@ mod common;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use common::{Desk, Loop, READS, Said, of, skip, writes};
+use common::{Desk, Loop, READS, Running, Said, of, skip, writes};
 use serde_json::Value;
 
 const MIB: usize = 1 << 20;
 
 /// A server that has said where it is.
 struct Server {
-    child: Child,
+    child: Running,
     said: Value,
 }
 

@@ -4,16 +4,16 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use common::{Desk, READS, signal, wait_for};
+use common::{Desk, READS, Running, signal, wait_for};
 
 const MIB: usize = 1 << 20;
 
 /// Starts a command that serves metrics, and gives the address that it names.
-fn start(desk: &Desk, words: &[&str]) -> (Child, String) {
+fn start(desk: &Desk, words: &[&str]) -> (Running, String) {
     let mut command = desk.command(&[words, &["--metrics", "127.0.0.1:0"]].concat());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("metrics: http://").and_then(|rest| rest.strip_suffix("/metrics"));

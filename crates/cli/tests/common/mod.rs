@@ -127,8 +127,43 @@ impl Desk {
     }
 
     /// Types them and does not wait.
-    pub fn start(&self, words: &[&str]) -> Child {
-        self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    pub fn start(&self, words: &[&str]) -> Running {
+        Running::of(self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+}
+
+/// A program that goes on beside the test, and ends with it at the latest.
+pub struct Running(Option<Child>);
+
+impl Running {
+    pub fn of(child: Child) -> Running {
+        Running(Some(child))
+    }
+
+    pub fn wait_with_output(mut self) -> std::io::Result<std::process::Output> {
+        self.0.take().expect("it is taken by whoever has it").wait_with_output()
+    }
+}
+
+impl std::ops::Deref for Running {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("it is taken by whoever has it")
+    }
+}
+
+impl std::ops::DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it is taken by whoever has it")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            _ = child.kill();
+            _ = child.wait();
+        }
     }
 }
 

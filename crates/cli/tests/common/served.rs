@@ -4,11 +4,11 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{self, Desk, Said, of, signal, skip};
+use crate::common::{self, Desk, Running, Said, of, signal, skip};
 
 /// Starts a server, again if need be: the kernel takes back the ring of one that was killed, and with it the locks, in
 /// its own time. `None`, and said, where there is no ring.
@@ -31,7 +31,7 @@ pub fn again<T>(start: impl Fn() -> Result<T, String>) -> Option<T> {
 
 /// A server of an array, and what it says while it serves.
 pub struct Server {
-    pub child: Child,
+    pub child: Running,
     pub said: Value,
     pub events: std::thread::JoinHandle<Vec<Value>>,
 }
@@ -81,7 +81,7 @@ impl Server {
 
     fn begin(mut command: Command) -> Result<Server, String> {
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = Running::of(command.spawn().unwrap());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut document = String::new();
         // The first document ends with a brace of its own.
