@@ -249,7 +249,7 @@ fn generator(facts: &Facts, advice: &mut Vec<Advice>) {
     if let Some(busy) = facts.generator_busy.filter(|busy| busy.get() >= SATURATED) {
         if facts.page_cache.is_some() {
             let message = format!(
-                "bound by calls: the thread that makes them used {busy} of its processor, for what the file system does and copies in them, too. The rate is that of such a program, not the device's. Larger requests make fewer calls"
+                "bound by calls: the thread that makes the calls used {busy} of its processor. That includes the file system's work and the copies, so the rate is a program's, not the device's. Larger requests need fewer calls"
             );
             return say(advice, AdviceKind::CallsSaturated, message, "stream.size");
         }

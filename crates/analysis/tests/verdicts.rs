@@ -287,6 +287,14 @@ fn memory_that_serves_is_no_device() {
     };
     is(&cached(4 << 20), LimitKind::Cache, "the page cache");
     is(&cached(60 << 20), LimitKind::Depth, DEPTH);
+    // All of it reached the device, by calls that leave their thread no time: not the generator's own work.
+    let calls = usual(|around, findings| {
+        around.cached = vec!["sda".to_owned()];
+        around.disks.push(disk(60 << 20, false));
+        findings.generator_busy = Some(Ratio::percent(96.0));
+    });
+    is(&calls, LimitKind::Generator, "the thread that makes the calls");
+    assert!(calls.limit.evidence[0].contains("the file system's work"), "{calls:#?}");
     let short = usual(|around, _| {
         around.cached = vec!["sda".to_owned()];
         around.pressure.as_mut().unwrap().memory = Ratio::percent(60.0);
@@ -484,6 +492,10 @@ fn a_step_is_remarked_with_what_the_processors_did() {
     };
     let of_device = remark(usual(|_, findings| findings.steps = vec![step(5)]));
     assert!(of_device.ends_with("a write cache that is full, garbage collection or heat"), "{of_device}");
+    let of_cache = remark(usual(|around, findings| {
+        (around.cached, findings.steps) = (vec!["sda".to_owned()], vec![step(5)]);
+    }));
+    assert!(of_cache.ends_with("the page cache: it may have filled, or begun to write back"), "{of_cache}");
     let of_heat = remark(usual(|around, findings| {
         findings.steps = vec![step(5)];
         let interval = |from: u64, ghz: f64, slowed| {

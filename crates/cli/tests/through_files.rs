@@ -51,7 +51,11 @@ fn an_absent_file_is_made_anew() {
     assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 0xa5), "nothing was lost");
     let said = run(&["--destroy-data", "--json"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert_eq!(said.json()["total"]["requests"], 32);
+    let document = said.json();
+    assert_eq!(document["total"]["requests"], 32);
+    let kinds: Vec<&str> =
+        document["advice"].as_array().unwrap().iter().map(|advice| advice["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"page-cache"), "that memory was measured is said: {kinds:?}");
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes.len(), 1 << 20);
     assert!(bytes[16 * 8192..].iter().all(|byte| *byte == 0), "only what was written is there");

@@ -143,7 +143,7 @@ struct FileStream {
     through: Option<Spanned<FileThrough>>,
 }
 
-/// What a stream goes through.
+/// `through` as it is written.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 enum FileThrough {
@@ -418,8 +418,8 @@ impl File {
     }
 }
 
-/// All streams go through files, or none does, as a device is opened in one way; and devices that are described are
-/// files, which are read and written through the page cache. `places` are those of the streams' own words about it.
+/// Refuses a mixture: a device is opened in one way, so all streams go through files, or none does. Described devices
+/// must then be files that are opened through the page cache. `places` are those of `through` and `file` in the text.
 fn check_through(
     source: &Source,
     streams: &[StreamPlan],
@@ -519,7 +519,7 @@ impl FileCare {
 }
 
 impl FileStream {
-    /// What it goes through. Who says of a file whether it is there goes through files.
+    /// Whether its requests go to the device or through a file. `file` implies `through = "files"`.
     fn through(&self, source: &Source, system: Option<&System>) -> Result<Through, SourceError> {
         let by_server = system.is_some_and(System::is_file_server);
         let through = match (&self.file, &self.through) {

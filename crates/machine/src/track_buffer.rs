@@ -13,8 +13,9 @@
 //! what the buffer has of that track is forgotten. There is a buffer for each drive, of one track.
 //!
 //! # Source
-//! Kridle and McKusick 1983 ask what a controller that buffers a track would bring; none was measured. Each drive has a
-//! buffer of its own and fills it beside what the controller moves for another: assumed, as the best case.
+//! Kridle and McKusick 1983 ask whether much buffering in a controller matters (Section 1). None of their controllers
+//! keeps a track, so this one is assumed, as the best case: each drive has a buffer of its own, and fills it beside
+//! what the controller moves for another drive.
 //!
 //! # Rejected
 //! To go on with the next track of the cylinder: that is a read-ahead, which the drives of `crate::disk` have.
@@ -70,8 +71,8 @@ impl TrackBuffer {
         }
     }
 
-    /// Whether a block is there at an instant; `passed` says when a block has passed, if the heads are on its track from
-    /// an instant on.
+    /// Whether a block is there at an instant. `passed` gives the instant at which a block has passed, if the heads are
+    /// on its track from a given instant on.
     pub fn has(&self, block: u64, at: Instant, passed: impl Fn(Instant, u64) -> Instant) -> bool {
         let filling = self.filling.get().filter(|filling| filling.track == block / self.sectors);
         filling.is_some_and(|filling| {

@@ -141,7 +141,7 @@ pub(crate) struct Medium {
     pub taken: Cell<bool>,
     /// At which angle it stands when the machine starts, as a time.
     phase: Duration,
-    /// What a controller that buffers a track has of it.
+    /// The controller's track buffer for this drive.
     pub buffer: TrackBuffer,
 }
 
@@ -215,7 +215,7 @@ impl Medium {
         self.buffer.has(block, at, |since, block| self.passed(since, block))
     }
 
-    /// When a block has passed under the heads, if they are on its track from `since` on.
+    /// The instant at which a block has passed under the heads, if they are on its track from `since` on.
     fn passed(&self, since: Instant, block: u64) -> Instant {
         let angle = self.mechanism.geometry.extent(block).angle;
         since + self.mechanism.spindle.wait(since + self.phase, angle) + self.sector()

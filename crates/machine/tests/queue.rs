@@ -102,8 +102,8 @@ fn policies_that_know_more_serve_more() {
     assert!(sstf > 1.1 * fcfs && sptf > 1.1 * sstf, "fcfs {fcfs}, sstf {sstf}, sptf {sptf}");
 }
 
-/// What the drive chooses by is when it can write. The data of a write come when the one before it is on the medium: a
-/// sector that passes before is no choice, as it costs a revolution, 8.3 ms here.
+/// The drive takes the write that it can begin soonest. A write needs its data, which come after the write before it is
+/// on the medium. A sector that passes earlier costs a revolution, 8.3 ms here.
 #[test]
 fn the_next_write_is_one_whose_data_come_in_time() {
     for back in [WriteBack::Never, WriteBack::Always] {

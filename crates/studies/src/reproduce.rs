@@ -31,6 +31,7 @@ pub use judge::{Judged, Status};
 use judge::{Standing, judge};
 pub use null::Null;
 pub use parts::{Part, Parts};
+pub(crate) use score::median;
 pub use score::{Bar, Score, Tables};
 pub use text::lines;
 

@@ -167,11 +167,11 @@ impl FileDevice {
         }
     }
 
-    /// Makes a file anew that is open for writing: it is empty, and then as long as it was, with nothing in it. Writes
-    /// have their blocks allocated as those of a new file have. What was in it is lost.
+    /// Empties a file, and gives it its length back as one hole. Later writes allocate blocks as in a new file. Its
+    /// contents are lost.
     ///
     /// # Panics
-    /// If it was opened for reading only: who may not write may not do this either.
+    /// If the file was opened for reading only.
     pub fn make_anew(&self) -> std::io::Result<()> {
         assert!(self.writable, "a file that is only read is not made anew");
         self.file.set_len(0)?;

@@ -127,7 +127,7 @@ fn cause(findings: &Findings, step: &Step) -> String {
         );
     }
     if !around.cached.is_empty() {
-        return "; requests went through the page cache, which fills, and writes back".to_owned();
+        return "; requests went through the page cache: it may have filled, or begun to write back".to_owned();
     }
     let writes = findings.summary.operations.iter().any(|group| group.name == Operation::Write.name());
     let device = if writes { "a write cache that is full, garbage collection or heat" } else { "heat" };

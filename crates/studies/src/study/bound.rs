@@ -5,6 +5,7 @@
 //! left must be one number, or one truth.
 
 use crate::bench::{Bench, TrialError};
+use crate::reproduce::median;
 use machine::kit::Kit;
 use units::Duration;
 
@@ -300,12 +301,7 @@ impl Bound {
         if let (true, Some(nothing)) = (alone.is_empty(), nothing) {
             return Err(nothing);
         }
-        let median = |at: usize| {
-            let mut of: Vec<f64> = alone.iter().map(|numbers| numbers[at]).collect();
-            of.sort_by(f64::total_cmp);
-            of[of.len() / 2]
-        };
-        Ok((0..alone[0].len()).map(median).collect())
+        Ok((0..alone[0].len()).map(|at| median(alone.iter().map(|numbers| numbers[at]).collect())).collect())
     }
 
     /// Whether a comparison holds, point by point.

@@ -1,7 +1,6 @@
 //! Times between one completion and the next, of whatever device, and the rounds that they show.
 //!
-//! What a delta is and how rounds are counted: [`analysis::rounds`]. Deltas do not reach from one pass into the next;
-//! counts are those of one pass, in the mean.
+//! [`analysis::rounds`] defines deltas and rounds. A delta lies within one pass. A count is the mean over the passes.
 //!
 //! A study may print whole milliseconds. Then each delta is cut off before it is counted, and so is the mean of them:
 //! [`Completions::of`] has the unit of it.
@@ -11,6 +10,7 @@ use analysis::rounds::{Finish, count, rounds};
 use units::Duration;
 
 use crate::bench::{Outcome, TrialError};
+use crate::reproduce::median;
 
 /// What is asked of deltas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,11 +139,7 @@ impl<'o> Completions<'o> {
         };
         match statistic {
             Statistic::Mean => some(self.shown(chosen.mean())),
-            Statistic::Median => {
-                let mut sorted: Vec<f64> = chosen_deltas().collect();
-                sorted.sort_by(f64::total_cmp);
-                some(sorted.get(sorted.len() / 2).copied().unwrap_or_default())
-            }
+            Statistic::Median => some(median(chosen_deltas().collect())),
             Statistic::Deviation => some(chosen.own_deviation()),
             Statistic::Count => Ok(chosen.count as f64 / self.passes),
             Statistic::PerRound => match all.count {
@@ -166,32 +162,24 @@ impl<'o> Completions<'o> {
 
     /// A count, a share, or 1 where rounds are found; of a device, where its name is asked for.
     pub fn rounds(&self, pattern: Pattern, bounds: &Bounds, device: Option<&str>) -> Result<f64, TrialError> {
-        let threshold = bounds.large_above();
-        if let (Pattern::Good | Pattern::Possible | Pattern::Share, Some(above)) =
-            (pattern, threshold.or((pattern == Pattern::Possible).then_some(Duration::ZERO)))
-        {
-            let found = count(&self.finishes, self.devices, above).map_err(TrialError::nothing)?;
-            return Ok(match pattern {
-                Pattern::Good => found.good_rounds as f64 / self.passes,
-                Pattern::Possible => found.out_of as f64 / self.passes,
-                _ => found.good_rounds as f64 / found.out_of as f64,
-            });
-        }
-        let found = rounds(&self.finishes, self.devices, None).map_err(TrialError::nothing)?;
+        let counted = |above| count(&self.finishes, self.devices, above).map_err(TrialError::nothing);
+        let found = || rounds(&self.finishes, self.devices, None).map_err(TrialError::nothing);
+        let good = || match bounds.large_above() {
+            Some(above) => counted(above).map(|counts| (counts.good_rounds as f64, counts.out_of as f64)),
+            None => found().map(|rounds| (rounds.good_rounds as f64, rounds.out_of as f64)),
+        };
         Ok(match pattern {
-            Pattern::Found => f64::from(u8::from(found.found)),
-            Pattern::Good => found.good_rounds as f64 / self.passes,
-            Pattern::Possible => unreachable!("it wants no threshold"),
-            Pattern::Share => found.good_rounds as f64 / found.out_of as f64,
-            Pattern::OrderRepeats => found.order_repeats.get(),
+            Pattern::Good => good()?.0 / self.passes,
+            Pattern::Share => good().map(|(good, possible)| good / possible)?,
+            // It is the number of deltas by that of devices, whatever is large.
+            Pattern::Possible => counted(Duration::ZERO)?.out_of as f64 / self.passes,
+            Pattern::Found => f64::from(u8::from(found()?.found)),
+            Pattern::OrderRepeats => found()?.order_repeats.get(),
             Pattern::First => {
                 let name = device.expect("it was checked");
-                let of = found.devices.iter().find(|of| of.device == name);
-                of.ok_or_else(|| {
-                    TrialError::nothing(format!("'{name}' is none of the devices: {}", self.devices.join(", ")))
-                })?
-                .first
-                .get()
+                let unknown = || format!("'{name}' is none of the devices: {}", self.devices.join(", "));
+                let of = found()?.devices.into_iter().find(|of| of.device == name);
+                of.ok_or_else(|| TrialError::nothing(unknown()))?.first.get()
             }
         })
     }

@@ -1,4 +1,4 @@
-//! What a quantity comes to in the outcome of a trial.
+//! Reads a quantity from the outcome of a trial.
 
 use std::collections::BTreeSet;
 

@@ -209,7 +209,7 @@ pub fn generator(findings: &Findings) -> Said {
     if let Some(busy) = findings.generator_busy.filter(|busy| busy.get() >= SATURATED) {
         if findings.surroundings.is_some_and(|around| !around.cached.is_empty()) {
             let evidence = format!(
-                "the busiest thread used {busy} of its processor, for what the file system does and copies in its calls, too: the rate says little of the devices"
+                "the busiest thread used {busy} of its processor, which includes the file system's work and the copies: the rate says little of the devices"
             );
             return limit(LimitKind::Generator, "the thread that makes the calls", Some(busy), vec![evidence], 0.95);
         }
